@@ -59,7 +59,7 @@ from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.following import Following
 from shared.queue.tasks.known import GroupStatuses, KnownStatuses
 from shared.queue.tasks.lifecycle import Lifecycle
-from shared.queue.tasks.messages import Messages, Signer
+from shared.queue.tasks.messages import Messages
 from shared.queue.tasks.reconciler import Reconciler
 from shared.queue.tasks.resolution import Resolution
 from shared.queue.tasks.rows import TaskStore
@@ -79,8 +79,8 @@ def assemble(
     expiry = ExpiryStore(storage, now)
     known = KnownStatuses(now)
     definitions = Definitions(storage.tables, settings.definition_cache_bytes, now)
-    signer = Signer([key.get_secret_value() for key in settings.message_signing_keys])
-    messages = Messages(storage, runtime, signer, deadline_delay)
+    signing_keys = [key.get_secret_value() for key in settings.message_signing_keys]
+    messages = Messages(storage, runtime, signing_keys, deadline_delay)
     pool_rows = PoolStore(storage, runtime, known)
     pool_index = PoolIndex(storage, runtime)
     worker_rows = WorkerStore(storage, runtime)

@@ -23,7 +23,7 @@ from shared.queue.pools.rows import PoolStore
 from shared.queue.tasks.definitions import Definitions
 from shared.queue.tasks.edges import GroupEdges
 from shared.queue.tasks.known import KnownStatuses
-from shared.queue.tasks.messages import Messages, Signer
+from shared.queue.tasks.messages import Messages
 from shared.queue.tasks.rows import TaskStore
 from shared.runtime import Runtime
 from shared.store.connection import AzureStorage, Endpoints
@@ -67,7 +67,7 @@ class Records:
             groups=GroupStore(storage),
             edges=GroupEdges(storage),
             pools=PoolStore(storage, runtime, known),
-            messages=Messages(storage, runtime, Signer([]), deadline_delay),
+            messages=Messages(storage, runtime, [], deadline_delay),
             expiry=expiry,
             index=Index(storage, expiry, runtime, Lookups()),
         )

@@ -43,8 +43,7 @@ class CreatedArtifact:
     """A created artifact, and until when its content may be uploaded."""
 
     stored: Stored
-    """The artifact as stored. The ETag is "" unless this call wrote its row, while the run was running and without
-    content."""
+    """The artifact as stored. The ETag is "" unless this call wrote it, while the run was running, without content."""
     _: KW_ONLY
     upload_until: datetime
     """Until when the content may be uploaded, in whole seconds."""
@@ -125,8 +124,7 @@ class Artifacts:
         await self._stores.announcer.announce((event,), loaded)
 
     async def _schedule_expiry(self, definition: Definition, new: Stored, until: datetime) -> Scheduled | None:
-        """Schedules the artifact's deletion before the artifact is written. One that expires with its task goes with
-        it."""
+        """Schedules the artifact's deletion before the artifact is written. What expires with its task goes with it."""
         scheduled, wanted = None, new.artifact
         if keys.hour(wanted.expires) < keys.hour(definition.expires):
             scheduled = await self._expiry.new_artifact(new.task_id, new.run_id, wanted.name, wanted.expires)
@@ -192,8 +190,8 @@ class Artifacts:
 
     async def _is_running(self, wanted: Stored) -> bool:
         """Returns whether a run without a guard row is running now. Raises InputError, RequestConflict (contract 7.1).
-        A resolved run is no conflict if an earlier try of this call has written the artifact and its answer was lost:
-        then nothing is left to write."""
+        A resolved run is no conflict if an earlier try of this call has written the artifact and its answer was
+        lost."""
         run = rules.claimed_run(await self._stores.tasks.status(wanted.task_id), wanted.run_id)
         try:
             rules.check_run_takes_artifacts(run, self._runtime.now())

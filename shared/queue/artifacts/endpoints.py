@@ -82,17 +82,17 @@ async def finish_artifact(services: QueueServices, call: Call) -> Answer:
 
 
 @ENDPOINTS(
-    "getArtifact",
-    "GET /task/<taskId>/runs/<runId>/artifacts/<name>",
-    "Get Artifact Data from Run",
-    scopes=GET_SCOPES,
-    success=303,
-)
-@ENDPOINTS(
     "getLatestArtifact",
     "GET /task/<taskId>/artifacts/<name>",
     "Get Artifact Data from Latest Run",
     description="As getArtifact, for the task's last run, whether or not that run has such an artifact.",
+    scopes=GET_SCOPES,
+    success=303,
+)
+@ENDPOINTS(
+    "getArtifact",
+    "GET /task/<taskId>/runs/<runId>/artifacts/<name>",
+    "Get Artifact Data from Run",
     scopes=GET_SCOPES,
     success=303,
 )
@@ -149,16 +149,16 @@ async def artifact_info(services: QueueServices, call: Call) -> Annotated[Json, 
 
 
 @ENDPOINTS(
-    "artifact",
-    "GET /task/<taskId>/runs/<runId>/artifact-content/<name>",
-    "Get Artifact Content From Run",
-    scopes=GET_SCOPES,
-)
-@ENDPOINTS(
     "latestArtifact",
     "GET /task/<taskId>/artifact-content/<name>",
     "Get Artifact Content From Latest Run",
     description="As artifact, for the task's last run.",
+    scopes=GET_SCOPES,
+)
+@ENDPOINTS(
+    "artifact",
+    "GET /task/<taskId>/runs/<runId>/artifact-content/<name>",
+    "Get Artifact Content From Run",
     scopes=GET_SCOPES,
 )
 async def artifact(services: QueueServices, call: Call) -> Annotated[Json, models.ArtifactContentResponse]:

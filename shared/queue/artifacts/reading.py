@@ -52,8 +52,7 @@ class Reading:
         return await self._follow(await self._artifacts.get(task_id, run_id, name), name, authorise)
 
     async def find_latest(self, task_id: str, name: str, authorise: Authorise) -> Stored:
-        """Finds an artifact as `find` does, in the task's last run. Mostly that is run 0, which is read beside the
-        task."""
+        """Finds an artifact as `find` does, in the task's last run. Mostly that is run 0, read beside the task."""
         task, stored = await both(self._tasks.status(task_id), self._artifacts.get(task_id, 0, name))
         run_id = last_run(task, task_id)
         if run_id > 0:
@@ -74,7 +73,7 @@ class Reading:
     async def page(
         self, task_id: str, run_id: int | None, *, start: str, limit: int
     ) -> tuple[list[Artifact], str | None]:
-        """Returns a page of a run's artifacts (None: the last run), by name, and where the next one starts. Raises
+        """Returns a page of a run's artifacts (None: the last run), by name, and where the next starts. Raises
         ResourceNotFound."""
         if run_id is None:
             return await self._page(task_id, await self.last_run(task_id), start, limit)

@@ -109,10 +109,9 @@ class UploadUrls:
     async def put(self, params: Mapping[str, str], query: Mapping[str, str], content: bytes, encoding: str) -> None:
         """Stores what was put to a URL, whose parameters are `params` and `query`, with its Content-Encoding.
 
-        Raises InsufficientScopes for a URL that is not ours or has expired, InputTooLarge, InputError for content of
-        another length than createArtifact was told, ResourceNotFound when the artifact has expired, RequestConflict
-        when its content can not change or comes another way, ServiceUnavailable while too many are stored,
-        StorageUnavailable."""
+        Raises InsufficientScopes for a foreign or expired URL, InputTooLarge, InputError for content of another length
+        than createArtifact was told, ResourceNotFound when the artifact has expired, RequestConflict when its content
+        can not change or comes another way, ServiceUnavailable while too many are stored, StorageUnavailable."""
         task_id, run_id, name = params["taskId"], params["runId"], _decoded(params["name"])
         if self.share(params, query) is None:
             raise errors.InsufficientScopes("the signature of this URL is not valid")

@@ -58,9 +58,9 @@ class Claiming:
         """Claims the runs of the received messages for the worker; the claimed run is the last one of each task.
 
         If an attempt fails, for whatever reason, its message is released and the others go on. The same holds if a
-        definition does not fit into the answer any more. Nothing is claimed when the worker may not be given a run any
-        more. Raises StorageUnavailable or ServiceUnavailable when that is why nothing was claimed; a defect is logged
-        and counted."""
+        definition does not fit into the answer any more. Nothing is claimed when the worker may not be given a run.
+        Raises StorageUnavailable or ServiceUnavailable if nothing was claimed for that; a defect is logged and
+        counted."""
         share = self._stores.tasks.definitions.share(bounds.DEFINITIONS_IN_ANSWER)
 
         async def attempt(message: PendingMessage) -> Prepared | None:
@@ -90,8 +90,7 @@ class Claiming:
         return delivered
 
     async def _attempt(self, at: _Attempt, share: MemoryShare) -> Prepared | None:
-        """Prepares the claim of one message by the table of design 4, without its rows; None if it leads to no
-        claim."""
+        """Prepares the claim of one message by the table of design 4, without its rows; None if there is none."""
         message, content = at.message, at.message.content
         now = self._runtime.now()
         age = _age(message, now)  # before the task is looked for: its commit may come while the answer is under way
@@ -154,8 +153,7 @@ class Claiming:
 
     def _last_committed(self, at: _Attempt, now: datetime, share: MemoryShare) -> Loaded | None:
         """Returns the task as this process has committed it last, if that version shows the run of the message as
-        pending. The claim is then committed on that version without a read. Others are read (design 2.8). Raises
-        NoRoom."""
+        pending. The claim is then committed on that version without a read. Others are read. Raises NoRoom."""
         content, tasks = at.message.content, self._stores.tasks
         last = tasks.last_committed(content.task_id)
         if last is None or last.task.task_queue_id != at.request.task_queue_id:

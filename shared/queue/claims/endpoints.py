@@ -48,8 +48,9 @@ class ClaimWorkRequest(TaskClaimRequest):
 
 
 class PollTaskUrl(Closed):
-    """Where to poll the pending messages of one priority, and where to delete them. In the latter, `{{messageId}}` and
-    `{{popReceipt}}` stand for the message's, URI-encoded."""
+    """Where to poll the pending messages of one priority, and where to delete them.
+
+    In the latter, `{{messageId}}` and `{{popReceipt}}` stand for the message's, URI-encoded."""
 
     signedPollUrl: Url
     signedDeleteUrl: Url

@@ -27,9 +27,9 @@ def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id:
     If takenUntil has passed, the claim expires; after the deadline, the deadline message handles it. If it was never
     committed, its index row is given back, once no request of it can take effect any more.
 
-    If the run was retried or exhausted before, its rows are put right and its events announced again, as an earlier
-    handler may have died. If it was resolved in another way, the resolution is followed up again, without its event.
-    Raises NotExpired."""
+    If the run was retried or exhausted before, its rows are put right and its events announced again: an earlier
+    handler may have died. If it was resolved otherwise, it is followed up again, without its event. Raises
+    NotExpired."""
     run = task.runs[run_id] if run_id <= task.last_run_id else None
     if run is None or run.started != started:
         if now - put < ORPHAN_AFTER:

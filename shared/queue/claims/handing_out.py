@@ -138,8 +138,7 @@ class HandingOut:
         return []
 
     async def _commit(self, prepared: Prepared, request: WorkRequest) -> _Claimed | None:
-        """Commits a claim and returns it. Gives it back and returns None if that is in doubt; undoes it after a lost
-        race."""
+        """Commits a claim and returns it. Gives it back and returns None in doubt; undoes it after a lost race."""
         try:
             committed = await self._executor.commit_once(prepared.read, prepared.decision, prepared.ahead)
         except CommitLost as lost:

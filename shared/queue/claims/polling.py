@@ -31,8 +31,7 @@ BUSY_INTERVAL = 1.0
 IDLE_AFTER = 30.0
 """Seconds without work after which a pool is polled less often."""
 CALLS_AGAIN = 1.0
-"""Seconds within which clients whose waits were ended should call again. If none has, the next poll ends twice as
-many."""
+"""Seconds within which clients whose waits end should call again. If none has, the next poll ends twice as many."""
 STILL_THERE = 5.0
 """Seconds after its arrival for which a call may take messages again, if none of its first messages led to a claim."""
 

@@ -1,5 +1,4 @@
-"""Claims as pure functions: polled messages, claiming, reclaiming, removed workers (design 4; contract 4.2, 5,
-14.2)."""
+"""Claims as pure functions: polled messages, claiming, renewing, removed workers (design 4; contract 4.2, 5, 14.2)."""
 
 from __future__ import annotations
 
@@ -156,8 +155,7 @@ def _with_own_lease(decision: Decision, hint_id: str, taken_until: datetime) -> 
 
 
 def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare_hint_id: str) -> Decision:
-    """Decides reclaimTask: takenUntil moves forward, never back. Claim message and lease move before the commit
-    (contract 5.4)."""
+    """Decides reclaimTask: takenUntil moves forward, not back. Both messages move before the commit (contract 5.4)."""
     run = transitions.existing_run(task, run_id)
     transitions.refuse_after_deadline(task, now)
     if run_id != task.last_run_id or run.state is not State.RUNNING:

@@ -115,13 +115,8 @@ class Work:
                 del self._waiting[caller]
 
     def _request(self, task_queue_id: str, worker: Worker, ended: asyncio.Event | None, *, waits: bool) -> WorkRequest:
-        return WorkRequest(
-            task_queue_id=task_queue_id,
-            worker=worker,
-            began=self._runtime.now(),
-            waits=waits,
-            ended=ended or asyncio.Event(),
-        )
+        began, ended = self._runtime.now(), ended or asyncio.Event()
+        return WorkRequest(task_queue_id=task_queue_id, worker=worker, began=began, waits=waits, ended=ended)
 
     async def _wait_for_work(self, request: WorkRequest, count: int, wait: float, told: asyncio.Event) -> list[Claim]:
         record = await self._workers.arrived(request)
@@ -167,8 +162,7 @@ class Work:
         self, request: WorkRequest, record: WorkerRecord, waits: Wait, count: int, wait: float, found: asyncio.Event
     ) -> list[Loaded]:
         """Claims as soon as there is work. Returns none after `wait` seconds, or as soon as no client waits for the
-        answer; but messages that lead to no claim do not end the call, up to 32 of them. Sets `found` when there is
-        work."""
+        answer; but messages that lead to no claim do not end the call, up to 32 of them. Sets `found` if there is."""
         until, left, vain = self._runtime.now() + timedelta(seconds=wait), wait, 0
         while messages := await self._poller.take(
             request.task_queue_id, count, left, request.ended, waits, is_new=wait - left < STILL_THERE

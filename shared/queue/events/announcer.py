@@ -104,8 +104,7 @@ class Announcer:
     """Announces what has been committed."""
 
     def __init__(self, publisher: Publisher, messages: Messages, wake: Callable[[str], None], size_limit: int) -> None:
-        """Takes a function that is called with each task queue that got a pending run here, and the most bytes of an
-        event."""
+        """Takes a function to call with each task queue that got a pending run here, and the most bytes of an event."""
         self._publisher = publisher
         self._messages = messages
         self.wake = wake

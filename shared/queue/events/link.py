@@ -146,8 +146,7 @@ class Link:
 
 
 def _prepare_handlers(sender: Any) -> list[Any]:
-    """Returns the connections that the sender will make, without pauses; it forgets those that fail, with open
-    sockets."""
+    """Returns the connections that the sender makes, without pauses; it forgets those that fail, with open sockets."""
     handlers: list[Any] = []
     create = sender._create_handler
 
@@ -173,8 +172,7 @@ def _until_ready(ready: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable
 
 
 def _may_transfer(link: Any, connection: Any) -> bool:
-    """Returns whether the link is in its normal state. Else the SDK sends: it repairs the link, or says what is
-    wrong."""
+    """Returns whether the link is in its normal state. Else the SDK sends: it repairs it, or says what is wrong."""
     return (
         connection._error is None
         and connection.state is ConnectionState.OPENED

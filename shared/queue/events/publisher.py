@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Self
 
 from azure.core.credentials_async import AsyncTokenCredential
@@ -107,14 +108,8 @@ class EventPublisher:
         if channel is None:
             refusals = Breaker(self.monotonic, threshold=REFUSALS_IN_A_ROW)
             name = self.topic_prefix + topic
-            channel = Channel(
-                name,
-                lambda: self._open_later(name),
-                self._connectivity,
-                refusals,
-                self.monotonic,
-                open_wait=self.open_wait,
-            )
+            make = partial(self._open_later, name)
+            channel = Channel(name, make, self._connectivity, refusals, self.monotonic, open_wait=self.open_wait)
             self._channels[topic] = channel
         return channel
 
@@ -124,6 +119,5 @@ class EventPublisher:
         await link.close()
 
     def _open_later(self, topic: str) -> ServiceBusSender:
-        """Returns a sender that is not open yet, and has no keep-alive task of the SDK: it would delay errors by a
-        second."""
+        """Returns a sender that is not open yet, and has no keep-alive task of the SDK: it would delay errors."""
         return self._client.get_topic_sender(topic, keep_alive=0)

@@ -55,8 +55,7 @@ class EventMessage:
 
 def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int = SIZE_LIMIT) -> EventMessage:
     """Returns the message of something that happened to a task, as of then: later runs and changes are left out. `task`
-    with the tags is left out beyond `size_limit` bytes. Raises ValueError if the event cannot have happened to that
-    task."""
+    with the tags is left out beyond `size_limit` bytes. Raises ValueError if the event cannot have happened to it."""
     then = _as_of(event, definition, task)
     taken_until = then.last_run.taken_until if then.state is State.RUNNING else None
     snapshot = Snapshot(priority=then.priority, runs=len(then.runs), state=then.state, taken_until=taken_until)
@@ -197,8 +196,7 @@ def _message(event: Event, body: Mapping[str, Any], properties: Mapping[str, str
 
 
 def _message_id(event: Event, life: str) -> str:
-    """Returns the MessageId, made of task or group, run, kind, `life`, and what tells apart events of one kind in a
-    run."""
+    """Returns the MessageId, of task or group, run, kind, `life`, and what tells apart events of one kind in a run."""
     kind = event.exchange.value
     if isinstance(event, GroupEvent):
         occasion = event.occasion if len(event.occasion) <= _MAX_OCCASION else _digest(event.occasion)

@@ -44,9 +44,8 @@ class _Sweep:
 
 @dataclass(eq=False, repr=False)
 class GroupExpiry:
-    """Deletes tasks, then their rows in their group, and last the group. Every step may be repeated. A task that cannot
-    be deleted, or takes too long, gets a row of its own in the Expiry table before it leaves its group. So it holds up
-    no other."""
+    """Deletes tasks, then their rows in the group, and last the group. Each step may be repeated. A task that cannot be
+    deleted or takes too long gets its own row in the Expiry table before it leaves its group. It holds up no other."""
 
     _storage: Storage
     _stores: Stores
@@ -219,8 +218,8 @@ class GroupExpiry:
         more. Returns when to look again: at the group's expiration at the latest, None if it is gone.
 
         Header and guards go in one transaction that holds only if no call has raised, sealed or joined the group since
-        they were read. A later task creates it again, with new rows, which this sweep leaves. All others go page by
-        page. Raises OutOfTime."""
+        they were read. A later task creates it again, with new rows, which stay. All others go page by page. Raises
+        OutOfTime."""
         (task_group_id,) = expiring.words
         start = expiring.resume if (expiring.resume or "").startswith(keys.MEMBERS[0]) else None
         later = await self.sweep(task_group_id, start, until, is_apart=expiring.deaths >= DEATHS)
@@ -229,15 +228,11 @@ class GroupExpiry:
         first, end = keys.GROUP_AND_MEMBERS
         looked = self._now()
         rows: list[Row] = []
-        async for page in rows_of(
-            self._tables,
-            keys.GROUPS,
-            task_group_id,
-            start=first,
-            end=end,
-            limit=MAX_OPERATIONS,
-            select=("expires", "resolution"),
-        ):
+        select = ("expires", "resolution")
+        pages = rows_of(
+            self._tables, keys.GROUPS, task_group_id, start=first, end=end, limit=MAX_OPERATIONS, select=select
+        )
+        async for page in pages:
             rows += page
             if has_members := any(_is_member(row) for row in page):
                 break

@@ -105,8 +105,7 @@ class _Failed:
 _Result = datetime | _Failed | None
 """The outcome for one item: see `Expiration`."""
 Expire = Callable[[Expiring, datetime], Awaitable[datetime | None]]
-"""Deletes one item within a time limit. Returns when it is due again, if ever. Raises OutOfTime if a later run is to go
-on."""
+"""Deletes an item within a time limit. Returns when it is due again, if ever. Raises OutOfTime: a later run goes on."""
 
 
 class _Outcome(Enum):
@@ -212,8 +211,7 @@ class Expiration:
         return outcomes
 
     async def _conclude(self, expiring: Expiring, result: _Result, until: datetime) -> _Outcome:
-        """Schedules an item again, if it is due later or has failed, and returns its outcome. Raises
-        StorageUnavailable."""
+        """Schedules an item again, if it is due later or failed. Returns its outcome. Raises StorageUnavailable."""
         if isinstance(result, _Failed):
             if isinstance(result.error, OutOfTime):
                 return await self._leave_rest(expiring, result.error.resume, until)

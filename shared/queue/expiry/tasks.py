@@ -150,8 +150,8 @@ class TaskExpiry:
 
     async def artifact(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes an artifact that expires before its task; returns its expiration if that is later by now. The row
-        goes first, on condition that it is as read: a repeated creation may prolong it. If the job dies then, the blob
-        goes with the task."""
+        goes first, on condition that it is as read: a repeated creation may prolong it. If the job dies, the blob goes
+        with the task."""
         task_id, run_id, name = _words(expiring)
         stored = await self._artifacts.get(task_id, run_id, name)
         if stored is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from shared.api.endpoint import Call, Endpoints, Json
-from shared.api.validation import continued, page_of, place_of
+from shared.api.validation import page_of, place_of
 from shared.auth import audit
 from shared.base.dates import format_date
 from shared.base.errors import RequestConflict
 from shared.base.types import Closed, Count, Date, Id, Priority, SlugId, Unique, optional, page_model
 from shared.queue.groups.jobs import GroupJob
-from shared.queue.groups.listing import ListedTasks
+from shared.queue.groups.listing import Listed
 from shared.queue.groups.recent import CREATED_COLUMNS, RecentGroup
 from shared.queue.groups.rows import Group
 from shared.queue.services import QueueServices
@@ -82,7 +82,7 @@ ENDPOINTS = Endpoints[QueueServices]("Task Groups")
 async def list_task_group(services: QueueServices, call: Call) -> Annotated[Json, ListTaskGroupResponse]:
     """Lists the tasks of a group, a page at a time, in the order of taskId."""
     group, listed = await services.groups.list(call.params["taskGroupId"], **place_of(call.query))
-    return {**_group(group), **_page(listed)}
+    return {**_group(group), **page_of("tasks", listed, _listed)}
 
 
 @ENDPOINTS(
@@ -181,7 +181,7 @@ async def list_dependent_tasks(services: QueueServices, call: Call) -> Annotated
     """Lists the tasks that depend on a task, a page at a time, in the order of taskId."""
     task_id = call.params["taskId"]
     listed = await services.batches.dependents(task_id, **place_of(call.query))
-    return {"taskId": task_id, **_page(listed)}
+    return {"taskId": task_id, **page_of("tasks", listed, _listed)}
 
 
 def _group(group: Group) -> dict[str, Any]:
@@ -194,9 +194,9 @@ def _group(group: Group) -> dict[str, Any]:
 
 
 def _recent(group: RecentGroup) -> dict[str, Any]:
-    return {**_group(group.header), **CREATED_COLUMNS.encode(group.created), "single": group.is_single}
+    created, header, is_single = group
+    return {**_group(header), **CREATED_COLUMNS.encode(created), "single": is_single}
 
 
-def _page(listed: ListedTasks) -> dict[str, Any]:
-    tasks = [{"task": each.task, "status": each.status} for each in listed.tasks]
-    return {"tasks": tasks, **continued(listed.resume)}
+def _listed(task: Listed) -> dict[str, Any]:
+    return {"task": task.task, "status": task.status}

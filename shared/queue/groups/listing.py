@@ -48,14 +48,8 @@ class Listed:
         return self.definition.at_priority(self.priority)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListedTasks:
-    """A page of tasks, and the key at which the next one starts."""
-
-    tasks: list[Listed]
-    resume: str | None
-
-
+Page = tuple[list[Listed], str | None]
+"""Tasks, and the key at which the next page starts."""
 _Found = tuple[Member, Found | None]
 """A member of a group, and its task if it had to be read."""
 
@@ -66,7 +60,7 @@ class Groups:
     def __init__(self, stores: Stores, statuses: GroupStatuses) -> None:
         self._stores = stores
         self._statuses = statuses
-        self._lists: Memo[tuple[Share, str, str, int], tuple[Group, ListedTasks]] = Memo(remembered.GROUP_LISTS)
+        self._lists: Memo[tuple[Share, str, str, int], tuple[Group, Page]] = Memo(remembered.GROUP_LISTS)
 
     async def existing(self, task_group_id: str) -> Group:
         """Returns the group's header. Raises ResourceNotFound."""
@@ -75,18 +69,18 @@ class Groups:
             raise ResourceNotFound(f"task group {task_group_id} does not exist")
         return group
 
-    async def list(self, task_group_id: str, *, start: str, limit: int) -> tuple[Group, ListedTasks]:
+    async def list(self, task_group_id: str, *, start: str, limit: int) -> tuple[Group, Page]:
         """Returns a page of the group in the order of taskId: resolved tasks from their member rows, others as known,
         or read. All of one share who ask for the same page at the same time have one reading of it (design 11). Raises
         ResourceNotFound, InputError for a start outside of the group, NoRoom."""
         first = page_start(start, keys.MEMBERS)
         if limit == 0:
-            return await self.existing(task_group_id), ListedTasks(tasks=[], resume=None)
+            return await self.existing(task_group_id), ([], None)
         return await self._lists.read_anew(
             (CURRENT.get(), task_group_id, first, limit), lambda: self._list(task_group_id, first, limit)
         )
 
-    async def _list(self, task_group_id: str, first: str, limit: int) -> tuple[Group, ListedTasks]:
+    async def _list(self, task_group_id: str, first: str, limit: int) -> tuple[Group, Page]:
         begun = self._statuses.begin()
         group, (members, resume) = await both(
             self.existing(task_group_id), self._stores.groups.members(task_group_id, first, limit)
@@ -95,7 +89,7 @@ class Groups:
         tasks, rest = await self._stores.tasks.definitions.fill(
             members, lambda each: self._find(task_group_id, each, known.get(each.task_id)), self._listed
         )
-        return group, ListedTasks(tasks=tasks, resume=resume if rest is None else keys.member(members[rest].task_id))
+        return group, (tasks, resume if rest is None else keys.member(members[rest].task_id))
 
     async def seal(self, group: Group, entry: Entry | None = None) -> Group:
         """Seals the group for good; a repeat returns the first time and announces it again."""
@@ -175,13 +169,13 @@ class Batches:
         tasks = await self._lookups.each(self._stores.tasks.status, dict.fromkeys(task_ids))
         return [(task.task_id, task.as_json()) for task in tasks if task]
 
-    async def dependents(self, task_id: str, *, start: str, limit: int) -> ListedTasks:
+    async def dependents(self, task_id: str, *, start: str, limit: int) -> Page:
         """Returns a page of the tasks that wait, or waited, for this one, in the order of taskId. Raises
         ResourceNotFound, InputError for a start outside of the listing, NoRoom."""
         first = page_start(start, keys.DEPENDENTS)
         task = await self._stores.tasks.existing_status(task_id)
         if limit == 0:
-            return ListedTasks(tasks=[], resume=None)
+            return ([], None)
 
         async def unpack(found: Found, share: MemoryShare) -> Listed | None:
             """Returns the task if its definition lists the other task: only then does the edge count (design 5)."""
@@ -190,7 +184,7 @@ class Batches:
 
         dependents, resume = await self._dependents(task, keys.dependent_of(first), limit)
         tasks, rest = await self._stores.tasks.definitions.fill(dependents, self._stores.tasks.find, unpack)
-        return ListedTasks(tasks=tasks, resume=resume if rest is None else keys.dependent(dependents[rest]))
+        return tasks, resume if rest is None else keys.dependent(dependents[rest])
 
     async def _dependents(self, task: Task, start: str, limit: int) -> tuple[list[str], str | None]:
         """Returns a page of the dependents that both kinds of edges name, in order and without duplicates, and where

@@ -41,8 +41,8 @@ _SMALL_IN_MEMORY = 256 * 1024
 _ACTIVE_ROW = 2
 """Place of a new task's active row in the transaction that it joins its group with, right after its member row."""
 
-Exists = Callable[[], Awaitable[bool]]
-"""Looks whether there is a task of an id."""
+Exists = Callable[[], Awaitable[object]]
+"""Looks for the task of an id; returns None if there is none."""
 
 
 class MemberExists(ServiceError):
@@ -193,16 +193,14 @@ class Membership:
     def _place(
         self, task_id: str, group: Group, own: Sequence[tables.Operation], etags: Sequence[str], *, is_guarded: bool
     ) -> Place:
-        """Notes that the task has joined the group, which is `group` now, with its `own` rows after the first
-        operation."""
+        """Notes that the task has joined the group, which is `group` now, its `own` rows after the first operation."""
         self._groups.keep(group)
         self._known.saw_member(task_id, etags[1])
         written = {operation.key: etag for operation, etag in zip(own, etags[1 : 1 + len(own)], strict=True)}
         return Place(partial(self._leave, group.task_group_id, written), group.number, is_guarded)
 
     async def _leave(self, task_group_id: str, written: Mapping[str, str]) -> None:
-        """Rolls back rows, given by key with the ETags that their writing returned, unless its active row was
-        rewritten."""
+        """Rolls back rows, given by key with the ETags of their writing, unless the active row has changed."""
         is_member = keys.MEMBERS[0]
         operations = [tables.Delete(key, None if key.startswith(is_member) else etag) for key, etag in written.items()]
         await try_transact(self._tables, keys.GROUPS, task_group_id, operations)

@@ -40,14 +40,8 @@ CREATED_COLUMNS = Columns(CreatedGroup, without={"key"})
 """The columns of a row. They have the names of the answer's properties."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RecentGroup:
-    """A group as it is now, and as its first task described it."""
-
-    created: CreatedGroup
-    header: Group
-    is_single: bool
-    """Whether the group has a single task."""
+RecentGroup = tuple[CreatedGroup, Group, bool]
+"""A group as its first task described it, as it is now, and whether it has a single task."""
 
 
 class RecentGroups:
@@ -98,4 +92,4 @@ class RecentGroups:
         header, is_single = await self._groups.header_and_whether_single(created.task_group_id)
         if header is None or header.listed != created.key:
             return None
-        return RecentGroup(created=created, header=header, is_single=is_single)
+        return created, header, is_single

@@ -193,8 +193,7 @@ class Unsettled(Enum):
 
 def settled_state(row: Row | None) -> State | Unsettled:
     """Returns the state in which a member's task is resolved, as its row shows it. A rerun marks its generation in the
-    row before it commits, and marks and states stay. So a state without a later mark is the task's when the row was
-    read."""
+    row before it commits, and both stay. So a state without a later mark is the task's when the row was read."""
     if row is None:
         return Unsettled.UNKNOWN
     states, opened = generations(row, STATE), max(generations(row, OPENED), default=0)

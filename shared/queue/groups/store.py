@@ -1,5 +1,4 @@
-"""The Groups table: headers, members and active rows of task groups that are there (design 3). membership.py has how
-tasks join."""
+"""The Groups table: headers, members, active rows of groups that exist (design 3). membership.py has how tasks join."""
 
 from __future__ import annotations
 
@@ -124,8 +123,7 @@ class GroupStore:
     ) -> tuple[int, str | None]:
         """Counts a task that is being opened again. `number` is the group's as far as it is known. Returns it as it is
         then, and the ETag of the active row if that is new: None if it existed, and was rewritten. The member row is
-        marked as well, so that listings and calls with dependents know from it alone whether its last state is
-        current."""
+        marked as well, so that listings and calls with dependents know from it whether its last state is current."""
         key = keys.active(task_id, generation)
         active: Operation = Create(key, {})
         member: Operation = Merge(keys.member(task_id), {group_rows.column(group_rows.OPENED, generation): True})
@@ -169,9 +167,8 @@ class GroupStore:
                 await self.remove_active(task_group_id, row.task_id, row.generation, row.etag)
 
     async def settle(self, task: Task, run: Run) -> str | None:
-        """Settles the resolution of a task by this run: notes the state and the final status in its member row, makes
-        the group due for a check, and deletes the active row of its generation. Edges may be read only afterwards
-        (design 5).
+        """Settles a task's resolution by this run: notes state and final status in its member row, makes the group due
+        for a check, and deletes the active row of its generation. Edges may be read only afterwards (design 5).
 
         Only the state in the member row tells whether a generation was settled, since an active row of a later one may
         come back. That of the first is made together with the member row, so it tells as much, and saves the read.

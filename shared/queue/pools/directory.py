@@ -59,7 +59,7 @@ class Declaration:
 
 
 class DirectoryStore:
-    """Reads and writes the directory. Expirations only ever move forward."""
+    """Reads and writes the directory. Expirations only ever move forward. All methods raise StorageUnavailable."""
 
     def __init__(self, storage: Storage, expiry: ExpiryStore, runtime: Runtime) -> None:
         self._tables = storage.tables
@@ -70,29 +70,27 @@ class DirectoryStore:
         """When each row was last written, as far as this process knows, and its expiration."""
 
     async def seen(self, task_queue_id: str, life: timedelta) -> None:
-        """Notes that a task queue and its provisioner are in use: they are listed for at least `life` from now. Raises
-        StorageUnavailable. No request when this process knows of a refresh in the last minutes."""
+        """Notes that a task queue and its provisioner are in use: they are listed for at least `life` from now. No
+        request when this process knows of a refresh in the last minutes."""
         expires = self._now() + life
         await self.lasts(task_queue_id, expires, enough=expires - REFRESHED_EVERY)
 
     async def lasts(self, task_queue_id: str, expires: datetime, *, enough: datetime | None = None) -> None:
         """Notes that a task queue and its provisioner are in use: they are listed until `expires`, or until `enough` at
         least. Where others write it, too, some minutes are added: the workers of a pool that start together do not
-        write one after the other. Raises StorageUnavailable, ServiceUnavailable."""
+        write one after the other. Raises ServiceUnavailable."""
         names = {DirectoryKind.TASK_QUEUE: task_queue_id, DirectoryKind.PROVISIONER: task_queue_id.split("/", 1)[0]}
         await together(*(self._refresh(kind, name, expires, enough or expires) for kind, name in names.items()))
 
     async def declare_task_queue(self, task_queue_id: str, declaration: Declaration) -> DirectoryEntry:
-        """Makes or changes a task queue; its provisioner lasts as long. Raises StorageUnavailable,
-        ServiceUnavailable."""
+        """Makes or changes a task queue; its provisioner lasts as long. Raises ServiceUnavailable."""
         entry = await self._declare(DirectoryKind.TASK_QUEUE, task_queue_id, declaration)
         provisioner_id = task_queue_id.split("/", 1)[0]
         await self._declare(DirectoryKind.PROVISIONER, provisioner_id, Declaration(expires=entry.expires))
         return entry
 
     async def declare_provisioner(self, provisioner_id: str, declaration: Declaration) -> DirectoryEntry:
-        """Makes or changes a provisioner. Raises InputError for too much text, StorageUnavailable,
-        ServiceUnavailable."""
+        """Makes or changes a provisioner. Raises InputError for too much text, ServiceUnavailable."""
         if len(write(list(declaration.actions or ())).decode()) > MOST_ACTIONS:
             raise InputError(f"the actions must not have more than {MOST_ACTIONS} characters as JSON")
         return await self._declare(DirectoryKind.PROVISIONER, provisioner_id, declaration)
@@ -115,20 +113,19 @@ class DirectoryStore:
         return await self._write(kind, name, change)
 
     async def entry(self, kind: DirectoryKind, name: str) -> DirectoryEntry | None:
-        """Returns one entry, unless it has expired. Raises StorageUnavailable."""
+        """Returns one entry, unless it has expired."""
         row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
         return None if row is None else self._unexpired(row)
 
     async def listed(self, kind: DirectoryKind, name: str) -> DirectoryEntry:
-        """Returns one entry that has not expired. Raises ResourceNotFound, StorageUnavailable."""
+        """Returns one entry that has not expired. Raises ResourceNotFound."""
         entry = await self.entry(kind, name)
         if entry is None:
             raise ResourceNotFound(f"{name} is not known")
         return entry
 
     async def actions(self, provisioner_id: str, context: str) -> list[dict[str, str]]:
-        """Returns the actions of one context (provisioner, worker type or worker) that were declared with the
-        provisioner. Raises StorageUnavailable."""
+        """Returns the actions of one context (provisioner, worker type or worker) declared with the provisioner."""
         entry = await self.entry(DirectoryKind.PROVISIONER, provisioner_id)
         return [] if entry is None else [action for action in entry.actions if action["context"] == context]
 
@@ -136,7 +133,7 @@ class DirectoryStore:
         self, kind: DirectoryKind, *, start: str, limit: int, provisioner_id: str | None = None
     ) -> tuple[list[DirectoryEntry], str | None]:
         """Returns a page of entries that have not expired, in the order of their ids, and the key at which the next
-        page starts. Of task queues all, or those of a provisioner. Raises InputError, StorageUnavailable."""
+        page starts. Of task queues all, or those of a provisioner. Raises InputError."""
         within = keys.LISTED if provisioner_id is None else keys.of_provisioner(provisioner_id)
         first = page_start(start, within)
         if limit == 0:
@@ -156,8 +153,8 @@ class DirectoryStore:
         ], page.resume
 
     async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Removes an entry that has expired. Returns when it is due again, None if never. Raises StorageUnavailable.
-        The row of a task queue stays: its pool may still hold work for the reconciler."""
+        """Removes an entry that has expired. Returns when it is due again, None if never. The row of a task queue
+        stays: its pool may still hold work for the reconciler."""
         kind, name = DirectoryKind(expiring.kind), "/".join(expiring.words)
         row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
         entry = None if row is None else _decode(row)

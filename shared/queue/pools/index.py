@@ -63,7 +63,7 @@ class _Different:
 
 
 class PoolIndex:
-    """Reads index rows, 1000 a request."""
+    """Reads index rows, 1000 a request. All methods raise StorageUnavailable."""
 
     def __init__(self, storage: Storage, runtime: Runtime) -> None:
         self._tables = storage.tables
@@ -73,8 +73,7 @@ class PoolIndex:
 
     async def of_pool(self, task_queue_id: str) -> PoolSnapshot:
         """Returns a snapshot of a pool's index. Callers that come during a reading wait for the next one and share it,
-        so every answer was read after the question came. That for a large pool may be a second older. Raises
-        StorageUnavailable."""
+        so every answer was read after the question came. That for a large pool may be a second older."""
         return await self._readings.read_anew(task_queue_id, lambda: self._read(task_queue_id))
 
     async def _read(self, task_queue_id: str) -> PoolSnapshot:
@@ -87,7 +86,7 @@ class PoolIndex:
         return found
 
     async def snapshot(self, task_queue_id: str, now: datetime) -> PoolSnapshot:
-        """Returns the pending runs before their deadline, and the claimed runs. Raises StorageUnavailable."""
+        """Returns the pending runs before their deadline, and the claimed runs."""
         pending = _Different()
         claimed: set[Run] = set()
         oldest: datetime | None = None
@@ -107,8 +106,7 @@ class PoolIndex:
         return PoolSnapshot(pending=len(pending), claimed=frozenset(claimed), oldest=oldest)
 
     async def held(self, task_queue_id: str, worker: Worker, start: str) -> tuple[list[Run], str | None]:
-        """Returns a worker's runs in a page of the pool's claimed rows, and where the next starts. Raises
-        StorageUnavailable."""
+        """Returns a worker's runs in a page of the pool's claimed rows, and where the next starts."""
         pool, columns = keys.pool(task_queue_id), ("workerGroup", "workerId")
         page = await self._tables.query(keys.POOLS, pool, start=start, end=keys.CLAIMED[1], select=columns)
         named = worker.worker_group, worker.worker_id
@@ -124,7 +122,7 @@ class PoolIndex:
         Rows that have not changed prove that statuses seen before are still current (design 11).
 
         Pending rows are read before claimed ones, so a run that is claimed in between is seen twice. A run that becomes
-        pending in between would be missed: that changes the ETag of `keys.RETURNED`. Raises StorageUnavailable."""
+        pending in between would be missed: that changes the ETag of `keys.RETURNED`."""
         first_pending, first_claimed = keys.indexed_since(since)
         returns = await self._returns(task_queue_id) if with_claimed else ""
         pending, left = await self._range(task_queue_id, first_pending, keys.PENDING[1], most)

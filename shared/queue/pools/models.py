@@ -124,6 +124,7 @@ class TaskQueueCountsListResponse(types.Closed):
 
 class TaskQueueState(TaskQueueCountsResponse):
     """A task queue with what waits and runs in it. No `lastDateActive`: no worker has asked it for work lately.
+
     `workers` are those that are known, of the first thousand, `quarantinedWorkers` those of them in quarantine."""
 
     workers: types.Count

@@ -36,7 +36,7 @@ LOOK_AGAIN = timedelta(days=1)
 
 
 class PoolQueues:
-    """Makes and deletes queues, and knows which bands a pool uses."""
+    """Makes and deletes queues, and knows which bands a pool uses. All methods raise StorageUnavailable."""
 
     def __init__(self, storage: Storage, runtime: Runtime) -> None:
         self._tables = storage.tables
@@ -50,13 +50,13 @@ class PoolQueues:
 
     async def ensure_band(self, task_queue_id: str, priority: Priority) -> None:
         """Makes sure that the band's queue exists and that pollers know of it. Makes no request while this process
-        knows that, which it does for an hour. Raises StorageUnavailable."""
+        knows that, which it does for an hour."""
         make = partial(self._make, task_queue_id, _column(priority), [priority])
         await self._made.read((task_queue_id, priority), make)
 
     async def ensure_queues(self, task_queue_id: str) -> None:
         """Makes sure that the queues of all bands exist, for those who poll them by signed URLs. Makes one request an
-        hour in a process. The bands that the service itself polls stay the same. Raises StorageUnavailable."""
+        hour in a process. The bands that the service itself polls stay the same."""
         await self._all_made.read(task_queue_id, partial(self._make, task_queue_id, _QUEUES_MADE, PRIORITIES))
 
     async def _make(self, task_queue_id: str, column: str, bands: Sequence[Priority]) -> bool:
@@ -72,7 +72,7 @@ class PoolQueues:
         return True
 
     async def bands(self, task_queue_id: str) -> tuple[Priority, ...]:
-        """Returns the bands in use, highest first, as they were at most 10 s ago. Raises StorageUnavailable."""
+        """Returns the bands in use, highest first, as they were at most 10 s ago."""
         return await self._bands.read(task_queue_id, lambda: self._read_bands(task_queue_id))
 
     async def _read_bands(self, task_queue_id: str) -> tuple[Priority, ...]:
@@ -86,12 +86,12 @@ class PoolQueues:
         return found
 
     async def checked_to(self, task_queue_id: str) -> str:
-        """Returns the key at which the last check of the pool stopped; "" if at the end. Raises StorageUnavailable."""
+        """Returns the key at which the last check of the pool stopped; "" if at the end."""
         header = await self._header(task_queue_id)
         return "" if header is None else str(header.values.get(CHECKED_TO, ""))
 
     async def note(self, task_queue_id: str, values: Mapping[str, Value]) -> None:
-        """Writes properties of the pool's header. Raises StorageUnavailable."""
+        """Writes properties of the pool's header."""
         partition, values = keys.pool(task_queue_id), {"taskQueueId": task_queue_id, **values}
         for operation in (Merge(keys.POOL, values), Create(keys.POOL, values), Merge(keys.POOL, values)):
             if await try_transact(self._tables, keys.POOLS, partition, [operation]) is not None:
@@ -99,8 +99,7 @@ class PoolQueues:
 
     async def retire(self, task_queue_id: str, unused_for: timedelta) -> datetime:
         """Deletes the queues of a pool that was unused for that time and has no pending or running run. Returns when to
-        call again: a day later, the pool's own rows go as well. An interrupted deletion goes on. Raises
-        StorageUnavailable."""
+        call again: a day later, the pool's own rows go as well. An interrupted deletion goes on."""
         began = self._now()
         header = await self._header(task_queue_id)
         if header is None:

@@ -69,8 +69,7 @@ class PoolStore:
         return etag
 
     async def add_pending_together(self, task_queue_id: str, rows: Sequence[PoolRow]) -> list[str | None]:
-        """Adds rows as `add_pending` does, for first runs of one pool: a hundred at once, or each alone if one
-        exists."""
+        """Adds rows as `add_pending` does, for first runs of a pool: a hundred at once, or each alone if one exists."""
         assert not any(row.run_id for row in rows), "none of them may have been claimed before"
         etags: list[str | None] = []
         for start in range(0, len(rows), MAX_OPERATIONS):

@@ -67,8 +67,7 @@ class Stall:
 
     task_queue_id: str
     reason: Reason
-    """No worker is known; none has asked for work or renewed a claim lately; or all that are known are in
-    quarantine."""
+    """No worker is known; none has asked for work or renewed a claim lately; or all known are in quarantine."""
     pending: int
     waited: timedelta
     """How long the task queue's oldest run has waited."""
@@ -165,8 +164,7 @@ class TaskQueueStates:
         )
 
     async def stall_of(self, task_queue_id: str, snapshot: PoolSnapshot) -> Stall | None:
-        """Returns the stall of a task queue with this index, if any. Makes no request unless tasks wait and none
-        runs."""
+        """Returns a task queue's stall by its index, if any. Makes no request unless tasks wait and none runs."""
         if not _waits_alone(snapshot):
             return None
         entry = await self._directory.entry(DirectoryKind.TASK_QUEUE, task_queue_id)

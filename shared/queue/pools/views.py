@@ -20,7 +20,7 @@ from shared.store.partitions import page_start
 
 @dataclass(eq=False, repr=False)
 class PoolViews:
-    """Reads pools. An unknown pool is an empty one."""
+    """Reads pools. An unknown pool is an empty one. All methods raise StorageUnavailable."""
 
     _stores: Stores
     _lookups: Lookups
@@ -31,16 +31,16 @@ class PoolViews:
         self._now = self._stores.runtime.now
 
     async def pending_count(self, task_queue_id: str) -> int:
-        """Counts the index rows of pending runs: one request per thousand. Raises StorageUnavailable."""
+        """Counts the index rows of pending runs: one request per thousand."""
         return (await self._index.of_pool(task_queue_id)).pending
 
     async def counts(self, task_queue_id: str) -> Counts:
-        """Returns the counts of one pool, as `counts_of_many` does. Raises StorageUnavailable."""
+        """Returns the counts of one pool, as `counts_of_many` does."""
         (counts,) = await self._counts([task_queue_id], [await self._index.of_pool(task_queue_id)])
         return counts
 
     async def load(self, task_queue_id: str) -> tuple[Counts, Stall | None]:
-        """Returns the counts of one pool, and why nothing takes its tasks if that is so. Raises StorageUnavailable."""
+        """Returns the counts of one pool, and why nothing takes its tasks if that is so."""
         snapshot = await self._index.of_pool(task_queue_id)
         (counts,), stall = await both(
             self._counts([task_queue_id], [snapshot]), self._states.stall_of(task_queue_id, snapshot)
@@ -48,8 +48,7 @@ class PoolViews:
         return counts, stall
 
     async def counts_of_many(self, task_queue_ids: Sequence[str]) -> list[tuple[str, Counts]]:
-        """Returns the counts of several pools in the order given, from their index rows; those of a large pool may be a
-        second old. Raises StorageUnavailable.
+        """Returns the counts of pools, in order, from their index rows; those of a large pool may be a second old.
 
         The row of a reported run is removed a second or two later. If few runs are claimed, such a difference would be
         noticed, so their status rows are read. If many are claimed, it is hardly noticed, and reading them all would be
@@ -75,13 +74,11 @@ class PoolViews:
         return task.state is State.RUNNING and until is not None and until > self._now()
 
     async def pending(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[Loaded], str | None]:
-        """Returns a page of the tasks with a pending run, first scheduled first. Raises InputError, NoRoom,
-        StorageUnavailable."""
+        """Returns a page of the tasks with a pending run, first scheduled first. Raises InputError, NoRoom."""
         return await self._list(State.PENDING, task_queue_id, start, limit)
 
     async def claimed(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[Loaded], str | None]:
-        """Returns a page of the tasks with a running run, first claimed first. Raises InputError, NoRoom,
-        StorageUnavailable."""
+        """Returns a page of the tasks with a running run, first claimed first. Raises InputError, NoRoom."""
         return await self._list(State.RUNNING, task_queue_id, start, limit)
 
     async def _list(self, wanted: State, task_queue_id: str, start: str, limit: int) -> tuple[list[Loaded], str | None]:

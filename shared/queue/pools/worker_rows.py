@@ -65,8 +65,8 @@ class WorkerRecord:
 
     def admits(self, removals: int, wait: int | None, process: str, now: datetime) -> bool:
         """Returns whether the worker may be given a run in a call of that process, which has read `removals` when it
-        came, and the number `wait` since, if any. A row that was read before it is older than the call's own wait, and
-        is never written."""
+        came, and the number `wait` since, if any. A row read before is older than the call's wait, and never
+        written."""
         is_latest = wait is None or self.waits <= wait or process == self.waits_in
         return is_latest and removals == self.removals and not self.is_quarantined(now)
 
@@ -99,8 +99,7 @@ class WorkerRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerCounts:
-    """How many workers of a pool are known, as they have not expired or are in quarantine, and how many of these are in
-    it."""
+    """How many workers of a pool are known, as they have not expired or are in quarantine, and how many are in it."""
 
     known: int
     quarantined: int

@@ -40,8 +40,7 @@ class WorkRequest:
     task_queue_id: str
     worker: Worker
     began: datetime
-    """Time at which the call began. It decides how the worker is told of work; `removals` and `wait` decide whether it
-    gets some."""
+    """When the call began. It decides how the worker is told of work; `removals` and `wait` decide if it gets some."""
     waits: bool
     """Whether the call waits until there is work. If so, a newer wait of the same worker ends it."""
     removals: int = 0
@@ -84,8 +83,7 @@ class Workers:
 
     async def arrived(self, request: WorkRequest, life: timedelta = LIFE) -> WorkerRecord:
         """Notes the task queue of a worker that asks for work, to be listed for `life`; returns what is known of the
-        worker, up to 30 s old: a call after a removal that is not seen here yet gets no run. Raises
-        StorageUnavailable."""
+        worker, up to 30 s old: a call after a removal not seen here yet gets no run. Raises StorageUnavailable."""
         worker = request.worker
         record, _ = await both(
             self.rows.known(request.task_queue_id, worker.worker_group, worker.worker_id),
@@ -182,14 +180,7 @@ class Workers:
         return [record for record in records if self._is_shown(record)], resume
 
     async def quarantine(
-        self,
-        task_queue_id: str,
-        worker: Worker,
-        until: datetime,
-        *,
-        client_id: str,
-        info: str,
-        entry: Entry | None = None,
+        self, task_queue_id: str, worker: Worker, until: datetime, client_id: str, info: str, entry: Entry | None = None
     ) -> KnownWorker:
         """Gives a worker no work until then; a time in the past lifts its quarantine. What was set is kept as history.
         Raises ResourceNotFound, ServiceUnavailable, StorageUnavailable."""

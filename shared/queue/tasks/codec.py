@@ -98,8 +98,7 @@ def decode_definition(row: Row) -> PackedDefinition:
 
 
 class DefinitionIncomplete(StorageUnavailable):
-    """The rows of a large definition are not of one definition: the task was deleted meanwhile, and its id perhaps used
-    again."""
+    """The rows of a large definition are not of one definition: the task was deleted meanwhile, its id maybe reused."""
 
 
 def complete(packed: PackedDefinition, rest: Sequence[Row]) -> PackedDefinition:

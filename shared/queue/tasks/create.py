@@ -125,7 +125,7 @@ class CreateTask:
             if existing is not None:
                 return await self._found(attempt, existing)
             attempt.number = await self._membership.rewrite(
-                definition, attempt.packed, partial(self._exists, definition.task_id), attempt.edges
+                definition, attempt.packed, partial(self._stores.tasks.status, definition.task_id), attempt.edges
             )
         if not attempt.is_guarded:
             await self._look_at_group(attempt)
@@ -182,12 +182,8 @@ class CreateTask:
             attempt.roll_back.append(place.leave)
             attempt.number, attempt.is_guarded = place.number, place.is_guarded
 
-    async def _exists(self, task_id: str) -> bool:
-        return await self._stores.tasks.status(task_id) is not None
-
     async def _link(self, attempt: _Attempt, required: str) -> None:
-        """Writes the edge out of a task of another group, then reads it: if that resolves later, it finds the edge
-        (design 5)."""
+        """Writes the edge out of a task of another group, then reads it: what resolves later finds the edge."""
         dependent = attempt.definition.task_id
         attempt.ahead.refuse_late()
         etag = await self._stores.tasks.edges.rewrite(required, dependent)

@@ -83,8 +83,7 @@ class Definition:
 
 
 def same_json(left: Any, right: Any) -> bool:
-    """Returns whether JSON values are deeply equal (contract 3.5): numbers as JavaScript's, none equal to a boolean
-    (trap 24)."""
+    """Returns whether JSON is deeply equal (contract 3.5): numbers as JavaScript's, none equals a boolean (trap 24)."""
     if isinstance(left, dict):
         if not isinstance(right, dict) or left.keys() != right.keys():
             return False

@@ -71,8 +71,7 @@ class Definitions:
     """Unpacks definitions, and keeps those used last, up to a total weight: about the bytes of memory that they take.
 
     An id may be used again once its task has expired and was deleted. So a definition is not returned after its
-    expiration, half an hour before its task may be deleted. Callers that have read the status row compare the
-    fingerprint."""
+    expiration, half an hour before its task may be deleted. Who has read the status row compares the fingerprint."""
 
     memory: Memory
     """The memory budget of the process. Kept definitions that are large are dropped when calls need their room."""

@@ -97,8 +97,7 @@ SPREAD = 5.0
 
 
 class Postponed(ServiceError):
-    """The topic of an event cannot be reached, as far as is known. The event is to be tried again after `delay`
-    seconds."""
+    """The topic of an event cannot be reached, as far as is known. It is to be tried again in `delay` seconds."""
 
     def __init__(self, delay: float) -> None:
         super().__init__(f"for {delay:.0f} s")

@@ -88,9 +88,6 @@ async def status(services: QueueServices, call: Call) -> Annotated[Json, models.
 
 
 @ENDPOINTS(
-    "createTask", "PUT /task/<taskId>", "Create New Task", scopes=CREATION_SCOPES, input=models.CreateTaskRequest
-)
-@ENDPOINTS(
     "defineTask",
     "POST /task/<taskId>/define",
     "Define Task",
@@ -99,6 +96,9 @@ async def status(services: QueueServices, call: Call) -> Annotated[Json, models.
     scopes=DEFINITION_SCOPES,
     input=models.CreateTaskRequest,
     stability="deprecated",
+)
+@ENDPOINTS(
+    "createTask", "PUT /task/<taskId>", "Create New Task", scopes=CREATION_SCOPES, input=models.CreateTaskRequest
 )
 async def create_task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
     """Creates a task; it is scheduled as soon as its dependencies are satisfied. The same request may be sent again:

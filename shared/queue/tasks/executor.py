@@ -185,9 +185,8 @@ class Executor:
 
     async def _first_try(self, last: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded | None, Loaded | None]:
         """Carries out what is decided on a task that may have changed. Returns the task as it is then, if it was
-        committed, else the task as it is now, if that is known by then. Only a read tells what to answer to a refusal,
-        no change, or a message that somebody else holds. Raises CommitInDoubt, ServiceUnavailable,
-        StorageUnavailable."""
+        committed, else the task as it is now, if known by then. Only a read tells what to answer to a refusal, no
+        change, or a message that somebody else holds. Raises CommitInDoubt, ServiceUnavailable, StorageUnavailable."""
         try:
             decision = decide(last, self._runtime.now())
         except (ApiError, NoDecision):
@@ -284,7 +283,7 @@ class Executor:
         return created
 
     async def follow_up(self, committed: Loaded, decision: Decision) -> None:
-        """Does everything that comes after the commit. The events are sent beside the first step."""
+        """Does what comes after the commit. The events are sent beside the first step, and before any later one."""
         first, *later = decision.after or ((),)
         announced = self._stores.announcer.announce(decision.events, committed)
         await together(announced, *(self._carry_out(effect) for effect in first))

@@ -59,11 +59,9 @@ class Following:
             return
         for effect in effects:
             if isinstance(effect, PutResolved) and (handle := ahead.handle(effect)) is not None:
+                now = self._stores.runtime.now()
                 message = ResolvedBody(
-                    task_id=effect.task_id,
-                    run_id=effect.run_id,
-                    put=self._stores.runtime.now(),
-                    at_deadline=effect.at_deadline,
+                    task_id=effect.task_id, run_id=effect.run_id, put=now, at_deadline=effect.at_deadline
                 )
                 following = asyncio.create_task(self._follow(message, handle))
                 self._under_way.add(following)

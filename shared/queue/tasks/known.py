@@ -1,12 +1,11 @@
 """What a process remembers of tasks, so that it need not read them.
 
-If this process has made the last commit of an unresolved task, it knows all of the task, so that its next commit needs
-no read (design 2.8).
+If it made the last commit of an unresolved task, it knows all of it, and its next commit needs no read (design 2.8).
 
 A status may be shown for a second after it was seen; that of a task that is neither running nor resolved for longer,
 while its member row in the group is unchanged, and for a pending run its index row in the pool (design 11). Range
 queries bring these rows along. Each ETag is kept with a sequence number: a row proves that a status is current only if
-the row was read first."""
+it was read first."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ class Known:
         return self.since is not None and self.member.etag == etag and self.member.order < self.since.order
 
     def is_pending(self, run_id: int, etag: str) -> bool:
-        """Returns whether the index row of a pending run has not changed since before the status was seen, if this is
-        its ETag now."""
+        """Returns whether a pending run's index row with this ETag is unchanged since before the status was seen."""
         seen = self.pending
         return self.since is not None and seen.etag == f"{run_id} {etag}" and seen.order < self.since.order
 
@@ -276,8 +274,7 @@ SETTLED_BY = timedelta(minutes=1)
 
 class KnownTasks:
     """Tasks with their groups. Neither a task's group nor its expiration ever changes, and no task goes before that. An
-    id may be used again after its task has expired, so an entry counts only for callers that do not need the task for
-    longer."""
+    id may be used again after its task has expired, so an entry counts for callers that do not need the task longer."""
 
     def __init__(self) -> None:
         self._known: Memo[str, tuple[str, datetime, datetime | None]] = Memo(remembered.DEPENDENCIES)

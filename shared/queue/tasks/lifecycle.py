@@ -48,8 +48,7 @@ class Lifecycle:
         return await self._move(read, lambda read, now: transitions.cancel(read.task, now), entry)
 
     async def rerun(self, read: Loaded, entry: Entry | None = None) -> Task:
-        """Implements rerunTask. It comes after calls on the group that were answered before, even if the task is
-        open."""
+        """Implements rerunTask. It comes after calls on the group that were answered before, also for an open task."""
 
         def as_of(number: int, hint_id: str, *, is_read: bool) -> Decide:
             return lambda read, now: transitions.rerun(read.task, now, hint_id, number, is_confirmed=is_read)
@@ -82,9 +81,9 @@ class Lifecycle:
     async def _in_order(self, read: Loaded, as_of: Callable[..., Decide], entry: Entry | None) -> Task:
         """Moves a task by a call that is ordered with those on its whole group, which are told by the number that the
         commit names. Once committed, that has to be the group's number still. Otherwise the present one is read, and
-        the task committed as of that: whatever was answered before this call began is then told by that number, so it
-        needs no second confirmation (design 5). `as_of` returns the transition for a number; `is_read`: the number was
-        read in this call."""
+        the task committed as of that: whatever was answered before this call began is told by that number, so it needs
+        no second confirmation (design 5). `as_of` returns the transition for a number; `is_read`: the number was read
+        in this call."""
         known = self._stores.groups.known(read.task.task_group_id)
         number, new_id = 0 if known is None else known.number, self._stores.runtime.slugid
         try:

@@ -47,35 +47,17 @@ def poison_queue(queue: str) -> str:
     return f"{queue}-poison"
 
 
-class Signer:
-    """Signs what a pending message says, so that a worker cannot name another task (design 4). The first key signs; all
-    of them verify, so that keys can be rotated."""
-
-    def __init__(self, signing_keys: Sequence[str]) -> None:
-        self._keys = [key.encode() for key in signing_keys]
-
-    def sign(self, content: PendingContent) -> str:
-        return self._signature(self._keys[0], content)
-
-    def verifies(self, signature: str, content: PendingContent) -> bool:
-        given = signature.encode(errors="replace")
-        expected = [self._signature(key, content).encode() for key in self._keys]
-        return any(hmac.compare_digest(given, each) for each in expected)
-
-    @staticmethod
-    def _signature(key: bytes, content: PendingContent) -> str:
-        text = "\n".join(("pending", content.task_queue_id, content.task_id, str(content.run_id), content.hint_id))
-        return base64.b64encode(hmac.digest(key, text.encode(errors="replace"), "sha256")).decode()
-
-
 class Messages:
-    """Puts, moves and removes the messages that the service knows of."""
+    """Puts, moves and removes the messages that the service knows of. It signs what a pending message says, so that a
+    worker cannot name another task (design 4). The first key signs; all verify, so that keys can be rotated."""
 
-    def __init__(self, storage: Storage, runtime: Runtime, signer: Signer, deadline_delay: timedelta) -> None:
+    def __init__(
+        self, storage: Storage, runtime: Runtime, signing_keys: Sequence[str], deadline_delay: timedelta
+    ) -> None:
         self._queues = storage.queues
         self._now = runtime.now
         self._meter = runtime.meter
-        self._signer = signer
+        self._keys = [key.encode() for key in signing_keys]
         self._deadline_delay = deadline_delay
 
     async def put_pending(self, content: PendingContent, priority: Priority, visible: datetime | None) -> MessageHandle:
@@ -142,7 +124,8 @@ class Messages:
         content = PendingContent(
             task_queue_id=task_queue_id, task_id=body.task_id, run_id=body.run_id, hint_id=body.hint_id
         )
-        if not self._signer.verifies(body.signature, content):
+        given, made = body.signature.encode(errors="replace"), [_signature(key, content).encode() for key in self._keys]
+        if not any(hmac.compare_digest(given, each) for each in made):
             raise MalformedMessage("not signed by this service for this pool")
         return PendingMessage(
             content=content,
@@ -209,7 +192,7 @@ class Messages:
             task_id=content.task_id,
             run_id=content.run_id,
             hint_id=content.hint_id,
-            signature=self._signer.sign(content),
+            signature=_signature(self._keys[0], content),
             priority=PRIORITIES[int(queue.rsplit("-", 1)[1]) - 1],
         ).text()
 
@@ -218,6 +201,11 @@ class Messages:
         if visible is None:
             return 0
         return min(max((visible - self._now()).total_seconds(), 0), LONGEST_TIMER.total_seconds())
+
+
+def _signature(key: bytes, content: PendingContent) -> str:
+    text = "\n".join(("pending", content.task_queue_id, content.task_id, str(content.run_id), content.hint_id))
+    return base64.b64encode(hmac.digest(key, text.encode(errors="replace"), "sha256")).decode()
 
 
 def _handle(queue: str, receipt: Receipt) -> MessageHandle:

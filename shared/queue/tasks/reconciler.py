@@ -116,9 +116,9 @@ class Reconciler:
         return looked_into
 
     async def _check_claimed(self, task_queue_id: str) -> int:
-        """Removes leftover index rows of claims, whose calls were slow or died. Returns how many rows were examined. It
-        is enough to check the rows of the oldest claims: those in front of a leftover one go at their own deadlines at
-        the latest."""
+        """Removes leftover index rows of claims, whose calls were slow or died. Returns how many were examined. It is
+        enough to check the rows of the oldest claims: those before a leftover one go at their deadlines at the
+        latest."""
         if task_queue_id in self._claimed_checked:
             return 0
         rows, _ = await self._stores.pools.runs(task_queue_id, MAX_PAGE, within=keys.CLAIMED)

@@ -70,8 +70,7 @@ class Resolution:
     async def resolved_due(self, message: ResolvedBody) -> None:
         """Handles one message. Edges of other groups and uploads are read with the status row, or after it; edges of
         the group after its rows show the resolution. A call that adds an edge reads these rows afterwards, so one of
-        them sees the other (design 5). Raises StorageUnavailable, ServiceUnavailable: then it is to be handled
-        again."""
+        them sees the other (design 5). Raises StorageUnavailable, ServiceUnavailable: to be handled again."""
         looked, tasks = self._stores.runtime.now(), self._stores.tasks
         at_once = await tasks.surroundings(message.task_id, bounds.EDGES_AT_A_TIME) if message.is_whole else None
         read = await tasks.load(message.task_id) if at_once is None else at_once.loaded

@@ -165,8 +165,7 @@ class TaskStore:
         return None
 
     async def unpacked(self, found: Found, share: MemoryShare | None = None) -> Loaded:
-        """Returns the task with its definition unpacked: one request if it has several rows. Raises NoRoom,
-        StorageUnavailable."""
+        """Unpacks the definition of the task: one request if it has several rows. Raises NoRoom, StorageUnavailable."""
         if isinstance(found.definition, Definition):
             definition = found.definition
             if share is not None:

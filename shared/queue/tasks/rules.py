@@ -233,8 +233,8 @@ class Task:
 
     def includes(self, attempt: Task) -> bool | None:
         """Returns whether the commit that was to write `attempt` (made by `after_commit`) is part of this state's
-        history. None: unknown, since too many commits have followed. A different definition proves that another call
-        has created the task."""
+        history. None: unknown, since too many commits have followed. Another definition proves that another call
+        created the task."""
         if attempt.sequence == 0 and self.fingerprint != attempt.fingerprint:
             return False
         since = self.sequence - attempt.sequence

@@ -71,8 +71,7 @@ def report(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Deci
 
 
 def report_exception(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
-    """Decides reportException: for some reasons the run is retried while retries are left, else it resolves the task
-    (contract 4.3, 4.4)."""
+    """Decides reportException: a retry for some reasons, while any is left, else a resolution (contract 4.3, 4.4)."""
     run = existing_run(task, run_id)
     if run.reason_resolved is reason and run_id >= task.last_run_id - 1:
         return resolved_again(task, run_id, now)
@@ -179,8 +178,7 @@ def rerun(task: Task, now: datetime, hint_id: str, number: int = 0, *, is_confir
     """Decides rerunTask: the task gets a next run with reasonCreated `rerun` and fresh retries (contract 4.2). A
     resolved task is opened again, as its next generation: its active row and its deadline message are written ahead. A
     pending or running task is confirmed as of a number of its group: a call that has cancelled the group before may
-    have yet to come to it. Unless the number `is_confirmed`, the commit counts once that number is known to be the
-    present one."""
+    still come to it. Unless the number `is_confirmed`, the commit counts once it is known to be the present one."""
     refuse_after_deadline(task, now)
     if task.state in {State.PENDING, State.RUNNING}:
         after = replace(task, opened_as_of=max(number, task.opened_as_of))

@@ -22,7 +22,7 @@ from shared.queue.tasks.internal_messages import (
     ResolvedBody,
     encode_body,
 )
-from shared.queue.tasks.messages import Messages, Signer, poison_queue
+from shared.queue.tasks.messages import Messages, poison_queue
 from shared.queue.tasks.rules import MAX_RUNS, Resolved, State
 from shared.runtime import Runtime
 from shared.store import keys, limits
@@ -74,7 +74,7 @@ GROUP_EVENTS = st.builds(
 
 def _messages(memory: MemoryStorage, clock: VirtualClock) -> Messages:
     runtime = Runtime(now=clock.now, slugid=lambda: SLUGID, jitter=lambda: 0.5, sleep=clock.sleep)
-    return Messages(memory.storage, runtime, Signer(["key"]), timedelta(minutes=1))
+    return Messages(memory.storage, runtime, ["key"], timedelta(minutes=1))
 
 
 def _fit(memory: MemoryStorage, *queues: str) -> None:

@@ -17,9 +17,8 @@ async def listed(services: Services, limit: int = 1000) -> dict[str, Any]:
     found: dict[str, Any] = {}
     start: str | None = ""
     while start is not None:
-        _, page = await services.groups.list(GROUP, start=start, limit=limit)
-        found |= {each.status["taskId"]: each.status for each in page.tasks}
-        start = page.resume
+        _, (tasks, start) = await services.groups.list(GROUP, start=start, limit=limit)
+        found |= {each.status["taskId"]: each.status for each in tasks}
     return found
 
 

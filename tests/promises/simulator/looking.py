@@ -117,8 +117,8 @@ async def list_pending(world: Probe, services: Services) -> object:
 
 async def list_group(world: Probe, services: Services) -> object:
     """Calls listTaskGroup."""
-    _, page = await services.groups.list(GROUP, start="", limit=1000)
-    return len(page.tasks)
+    _, (tasks, _) = await services.groups.list(GROUP, start="", limit=1000)
+    return len(tasks)
 
 
 async def get_worker(world: Probe, services: Services) -> object:

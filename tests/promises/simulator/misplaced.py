@@ -299,5 +299,5 @@ async def _all(read: Callable[..., Coroutine[Any, Any, tuple[list[Any], str | No
 
 
 async def _members(services: Services, group: str, *, start: str) -> tuple[list[Any], str | None]:
-    _, page = await services.groups.list(group, start=start, limit=50)
-    return list(page.tasks), page.resume
+    _, (tasks, resume) = await services.groups.list(group, start=start, limit=50)
+    return list(tasks), resume

@@ -107,13 +107,13 @@ Listing = Callable[[Services, Sequence[str], Any], Awaitable[Page]]
 
 
 async def group(services: Services, task_ids: Sequence[str], start: Any) -> Page:
-    _, page = await services.groups.list("aaaaaaaaQaCaaaaaaaaaaA", start=start or "", limit=1000)
-    return [(each.definition.task_id, each.task) for each in page.tasks], page.resume
+    _, (tasks, resume) = await services.groups.list("aaaaaaaaQaCaaaaaaaaaaA", start=start or "", limit=1000)
+    return [(each.definition.task_id, each.task) for each in tasks], resume
 
 
 async def dependents(services: Services, task_ids: Sequence[str], start: Any) -> Page:
-    page = await services.batches.dependents("baaaaaaaQaCaaaaaaaaaaA", start=start or "", limit=1000)
-    return [(each.definition.task_id, each.task) for each in page.tasks], page.resume
+    tasks, resume = await services.batches.dependents("baaaaaaaQaCaaaaaaaaaaA", start=start or "", limit=1000)
+    return [(each.definition.task_id, each.task) for each in tasks], resume
 
 
 async def batch(services: Services, task_ids: Sequence[str], start: Any) -> Page:

@@ -33,10 +33,8 @@ def test_pages_in_order_of_time() -> None:
         world.run(world.create(None, taskGroupId=groups[-1]))
         world.run(world.create(None, taskGroupId=groups[0]))
     (found,) = world.run(listed(world.services, limit=2))
-    assert [each.header.task_group_id for each in found] == groups[::-1]
-    assert [found[index].created.created - found[index + 1].created.created for index in range(4)] == [
-        timedelta(seconds=1)
-    ] * 4
+    assert [header.task_group_id for _, header, _ in found] == groups[::-1]
+    assert [found[index][0].created - found[index + 1][0].created for index in range(4)] == [timedelta(seconds=1)] * 4
 
 
 def test_a_group_that_never_came_to_be_is_not_listed() -> None:
@@ -48,10 +46,10 @@ def test_a_group_that_never_came_to_be_is_not_listed() -> None:
         world.simulation.outcomes(world.victim(world.services.create_task(definition)))
         headers = [row.partition for row in world.rows(keys.GROUPS) if row.key == keys.GROUP]
         (found,) = world.run(listed(world.process()))
-        assert [each.header.task_group_id for each in found] == headers
+        assert [header.task_group_id for _, header, _ in found] == headers
         world.run(world.process().create_task(definition))
         (found,) = world.run(listed(world.process()))
-        assert [each.header.task_group_id for each in found] == [GROUP]
+        assert [header.task_group_id for _, header, _ in found] == [GROUP]
         if kill.calls[-1:] and len(kill.calls) < number:
             break
     assert number < 39
@@ -66,7 +64,7 @@ def test_a_group_is_listed_though_its_first_task_was_refused() -> None:
         (outcome,) = world.simulation.outcomes(world.process().create_task(definition))
         assert isinstance(outcome, RequestConflict)
     (found,) = world.run(listed(world.services))
-    assert {each.header.task_group_id for each in found} == {A, GROUP}
+    assert {header.task_group_id for _, header, _ in found} == {A, GROUP}
     assert len(world.rows(keys.DIRECTORY, keys.GROUP)) == 2
     assert [row.key for row in world.rows(keys.GROUPS, GROUP)] == [
         keys.DUE,
@@ -88,4 +86,4 @@ def test_a_group_is_listed_though_each_of_its_writes_is_sent_twice() -> None:
     world = unordered(twice)
     world.simulation.outcomes(world.services.create_task(world.definition(A, taskGroupId=GROUP)))
     (found,) = world.run(listed(world.process()))
-    assert [each.header.task_group_id for each in found] == [GROUP]
+    assert [header.task_group_id for _, header, _ in found] == [GROUP]
