@@ -113,7 +113,7 @@ class Claim:
                 case {"do": "sign", "method": str(method), "url": str(url), "contentType": str(content_type)}:
                     what = {**self._signing(method, url, "/api/"), "method": method, "content_type": content_type}
                     return {"done": mohawk.Sender(**what, always_hash_content=False).request_header}
-                case {"do": "bewit", "url": str(url)}:
+                case {"do": "bewit", "url": str(url)} if url.isprintable():
                     until = int(time.time()) + BEWIT_SECONDS
                     signing = self._signing("bewit", url, "/")
                     resource = mohawk.base.Resource(**signing, method="GET", timestamp=until, nonce="")

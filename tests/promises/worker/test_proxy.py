@@ -191,7 +191,7 @@ async def test_only_urls_of_the_deployment_are_signed(front: Front) -> None:
     credentials = {"id": "task/0", "key": "first", "algorithm": "sha256"}
     padding = "=" * (-len(signed.partition("bewit=")[2]) % 4)
     assert mohawk.bewit.check_bewit(signed + padding, credential_lookup=lambda _: credentials)
-    for other in ("https://example.com/api/queue/v1/x", f"{deployed}.example.com/", "", urlsplit(deployed).netloc):
+    for other in ("https://a.b/x", f"{deployed}.example.com/", "", urlsplit(deployed).netloc, f"{deployed}/x\ny"):
         assert (await front.call("POST", "/bewit", data=other))[0] == 400
     assert (await front.call("POST", "/bewit", data="x" * (LONGEST_LINE + 1)))[0] == 413
 
