@@ -18,6 +18,7 @@ from azure.core.credentials import AccessToken, AccessTokenInfo, AzureNamedKeyCr
 from azure.core.credentials_async import AsyncSupportsTokenInfo, AsyncTokenCredential
 
 from shared.base.concurrency import OneByOne
+from shared.base.frozen import dataclass
 from shared.store.wire import Authorisation, Request, StorageAnswer
 
 TOKEN_SCOPE = "https://storage.azure.com/.default"  # noqa: S105 - a scope, not a secret
@@ -29,27 +30,22 @@ _CLAIMS = re.compile(r'\bclaims="([^"]+)"')
 
 
 def authorisations(credential: AzureNamedKeyCredential | AsyncTokenCredential) -> tuple[Authorisation, Authorisation]:
-    """Returns the authorisations for tables and for queues: by an account's key, or by tokens, which both services
-    accept."""
+    """Returns the authorisations for tables and for queues: by an account's key, or by tokens, which both accept."""
     if isinstance(credential, AzureNamedKeyCredential):
         return TableKey(credential), QueueKey(credential)
     bearer = Bearer(credential)
     return bearer, bearer
 
 
-class _AccountKey:
-    """Signs by the account's key, which may be replaced."""
+@dataclass(frozen=True)
+class TableKey:
+    """Signs requests to tables by the account's key, which may be replaced."""
 
-    def __init__(self, credential: AzureNamedKeyCredential) -> None:
-        self._credential = credential
+    _credential: AzureNamedKeyCredential
 
     async def renewed(self, answer: StorageAnswer) -> bool:
         """Returns False: the same key would be refused again."""
         return False
-
-
-class TableKey(_AccountKey):
-    """Signs requests to tables."""
 
     async def authorise(self, request: Request) -> None:
         """Signs what Azure's tables ask to be signed: method, type, date, resource."""
@@ -59,12 +55,11 @@ class TableKey(_AccountKey):
         headers["Authorization"] = _shared_key(account, key, "\n".join(words))
 
 
-class QueueKey(_AccountKey):
-    """Signs requests to queues."""
+class QueueKey(TableKey):
+    """Signs requests to queues, likewise."""
 
     async def authorise(self, request: Request) -> None:
-        """Signs what Azure's queues ask to be signed: method, length, type, the headers of Azure, resource and
-        query."""
+        """Signs what Azure's queues ask to be signed: method, length, type, Azure's headers, resource and query."""
         account, key = self._credential.named_key
         headers = request.headers
         ours = sorted((name, value) for name, value in headers.items() if name.startswith("x-ms-"))
@@ -93,13 +88,12 @@ class Bearer:
         if not request.endpoint.origin.startswith("https://"):
             raise ValueError("a token is sent over HTTPS only")
         if self._is_due():
-            await self._renewals.run(self._renew_if_due)
+            await self._renewals.run(self._renew)
         assert self._token is not None, "it was just asked for"
         request.headers["Authorization"] = f"Bearer {self._token.token}"
 
     async def renewed(self, answer: StorageAnswer) -> bool:
-        """Forgets the token, and asks for one with other claims if the answer demands that (continuous access
-        evaluation)."""
+        """Forgets the token, and asks for one with other claims if the answer does (continuous access evaluation)."""
         self._token = None
         challenge = answer.header("www-authenticate") or ""
         claims = _CLAIMS.search(challenge)
@@ -112,20 +106,19 @@ class Bearer:
     def _is_due(self) -> bool:
         return self._token is None or time.time() >= self._renew_at
 
-    async def _renew_if_due(self) -> None:
-        if self._is_due():
-            await self._renew(None)
-
-    async def _renew(self, claims: str | None) -> None:
-        token = self._token = await self._ask(claims)
-        renew_at = getattr(token, "refresh_on", None) or token.expires_on - _EARLY_SECONDS
-        self._renew_at = min(renew_at + _JITTER_SECONDS * random.random(), token.expires_on)  # noqa: S311 - no secret
-
-    async def _ask(self, claims: str | None) -> AccessToken | AccessTokenInfo:
+    async def _renew(self, claims: str | None = None) -> None:
+        """Asks for a token with these claims; without any, if it is still due: another call may have asked."""
+        if claims is None and not self._is_due():
+            return
         if isinstance(self._credential, AsyncSupportsTokenInfo):
             options: TokenRequestOptions = {"claims": claims} if claims else {}
-            return await self._credential.get_token_info(TOKEN_SCOPE, options=options)
-        return await self._credential.get_token(TOKEN_SCOPE, claims=claims)
+            token: AccessToken | AccessTokenInfo
+            token = await self._credential.get_token_info(TOKEN_SCOPE, options=options)
+        else:
+            token = await self._credential.get_token(TOKEN_SCOPE, claims=claims)
+        self._token = token
+        renew_at = getattr(token, "refresh_on", None) or token.expires_on - _EARLY_SECONDS
+        self._renew_at = min(renew_at + _JITTER_SECONDS * random.random(), token.expires_on)  # noqa: S311 - no secret
 
 
 def _shared_key(account: str, key: str, text: str) -> str:

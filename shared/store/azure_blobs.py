@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field
 from enum import Enum
-from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from azure.core import MatchConditions
 
 from shared.base.frozen import dataclass
 from shared.store import limits
 from shared.store.interface import MAX_PAGE, BlobHeaders, BlobMissing, BlobProperties
-from shared.store.wire import REFUSALS, Patience, Refused, unavailable
+from shared.store.wire import FAILURES, REFUSALS, Patience, Refused, failure_of, unavailable
 
 if TYPE_CHECKING:  # loaded with the first blob: it takes a tenth of a second
     from azure.storage.blob import ContentSettings
@@ -23,12 +23,10 @@ if TYPE_CHECKING:  # loaded with the first blob: it takes a tenth of a second
 
 log = logging.getLogger("taskcluster.storage")
 
-_NO_CONTAINER = "ContainerNotFound"
 _LEASED = "LeaseIdMissing"
 _LEASES_BROKEN = 3
 """How often a request breaks a lease: a client that holds a URL for uploads may take another one at once."""
 _BLOCK_BLOB = "BlockBlob"
-T = TypeVar("T")
 
 
 class _Block(Enum):
@@ -57,91 +55,63 @@ class AzureBlobs:
     async def upload(
         self, container: str, path: str, content: bytes, *, only_new: bool = False, **headers: Unpack[BlobHeaders]
     ) -> bool:
-        try:
-            await self._write(
-                container,
-                lambda: (
-                    self._sdk()
-                    .get_blob_client(container, path)
-                    .upload_blob(
-                        content,
-                        _BLOCK_BLOB,
-                        len(content),
-                        overwrite=not only_new,
-                        content_settings=_settings(headers),
-                        error_map=REFUSALS,
-                        time_allowed=self._transfer(len(content)),
-                    )
-                ),
+        async def send() -> None:
+            await self._blob(container, path).upload_blob(
+                content,
+                _BLOCK_BLOB,
+                len(content),
+                overwrite=not only_new,
+                content_settings=_settings(headers),
+                error_map=REFUSALS,
+                time_allowed=self._transfer(len(content)),
             )
-        except Refused as answer:
-            if only_new and answer.code == "BlobAlreadyExists":
-                return False
-            raise
-        return True
+
+        with _Except(*(["BlobAlreadyExists"] if only_new else [])):
+            await self._write(container, send)
+            return True
+        return False
 
     async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
         """Returns the bytes as stored: a content encoding is not undone."""
         if limit is not None and limit < 1:
             raise ValueError(f"a limit of {limit} bytes")
-        try:
-            with unavailable():
-                stream = (
-                    await self._sdk()
-                    .get_blob_client(container, path)
-                    .download_blob(
-                        offset=None if limit is None and not start else start,
-                        length=limit,
-                        decompress=False,
-                        error_map=REFUSALS,
-                    )
-                )
-                return await stream.readall()
-        except Refused as answer:
-            if answer.code == "InvalidRange":  # the range begins after the blob's end
-                return b""
-            if answer.status in {404, 409}:  # 409: archived, or encrypted with a key that is not ours
-                raise BlobMissing(path) from None
-            raise
+        options: dict[str, Any] = {"offset": None if limit is None and not start else start, "length": limit}
+        with _Except(404, 409):  # 409: archived, or encrypted with a key that is not ours
+            with _Except("InvalidRange"):  # the range begins after the blob's end
+                blob = self._blob(container, path)
+                stream = await blob.download_blob(decompress=False, error_map=REFUSALS, **options)
+                content: bytes = await stream.readall()
+                return content
+            return b""
+        raise BlobMissing(path)
 
     async def properties(self, container: str, path: str) -> BlobProperties | None:
-        """See `interface.Blobs`. Raises StorageUnavailable."""
-        try:
-            with unavailable():
-                found = await self._sdk().get_blob_client(container, path).get_blob_properties(error_map=REFUSALS)
-        except Refused as answer:
-            if answer.status in {404, 409}:  # 409: encrypted with a key that is not ours
-                return None
-            raise
-        if found.blob_type != _BLOCK_BLOB:
-            return None
-        return BlobProperties(
-            length=found.size,
-            content_type=found.content_settings.content_type or "",
-            content_encoding=found.content_settings.content_encoding or "",
-            content_disposition=found.content_settings.content_disposition or "",
-            etag=found.etag,
-        )
+        with _Except(404, 409):  # 409: encrypted with a key that is not ours
+            found = await self._blob(container, path).get_blob_properties(error_map=REFUSALS)
+            if found.blob_type == _BLOCK_BLOB:
+                return BlobProperties(
+                    length=found.size,
+                    content_type=found.content_settings.content_type or "",
+                    content_encoding=found.content_settings.content_encoding or "",
+                    content_disposition=found.content_settings.content_disposition or "",
+                    etag=found.etag,
+                )
+        return None
 
     async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
         """Writes one block. All ids of a blob's blocks (`block_id`, before base64) are equally long. Raises ValueError
         when they are not."""
         limits.check_block_id(block_id)
-        try:
-            await self._write(
-                container,
-                lambda: (
-                    self._sdk()
-                    .get_blob_client(container, path)
-                    .stage_block(
-                        block_id, content, len(content), error_map=REFUSALS, time_allowed=self._transfer(len(content))
-                    )
-                ),
-            )
-        except Refused as answer:
-            if answer.code == "InvalidBlobOrBlock":
-                raise ValueError("the ids of a blob's blocks are not equally long") from None
-            raise
+
+        async def send() -> None:
+            seconds = self._transfer(len(content))
+            blob = self._blob(container, path)
+            await blob.stage_block(block_id, content, len(content), error_map=REFUSALS, time_allowed=seconds)
+
+        with _Except("InvalidBlobOrBlock"):
+            await self._write(container, send)
+            return
+        raise ValueError("the ids of a blob's blocks are not equally long")
 
     async def commit_blocks(
         self,
@@ -157,20 +127,13 @@ class AzureBlobs:
         for block_id in block_ids:
             limits.check_block_id(block_id)
         state: Any = _Block.UNCOMMITTED if only_new else _Block.LATEST
-        settings = _settings(headers)
+        blocks, settings = [BlobBlock(block_id, state) for block_id in block_ids], _settings(headers)
+
+        async def commit(blob: BlobClient) -> None:
+            await blob.commit_block_list(blocks, content_settings=settings, error_map=REFUSALS)
+
         try:
-            await self._write(
-                container,
-                lambda: self._despite_leases(
-                    container,
-                    path,
-                    lambda blob: blob.commit_block_list(
-                        [BlobBlock(block_id, state) for block_id in block_ids],
-                        content_settings=settings,
-                        error_map=REFUSALS,
-                    ),
-                ),
-            )
+            await self._write(container, lambda: self._despite_leases(container, path, commit))
         except Refused as answer:
             if answer.code == "InvalidBlockList":
                 return False
@@ -185,89 +148,84 @@ class AzureBlobs:
     ) -> bool:
         settings = _settings(headers)
         only: dict[str, Any] = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag else {}
-        try:
-            await self._despite_leases(
-                container, path, lambda blob: blob.set_http_headers(settings, error_map=REFUSALS, **only)
-            )
-        except Refused as answer:
-            if answer.status in {404, 409, 412}:
-                return False
-            raise
-        return True
+
+        async def change(blob: BlobClient) -> None:
+            await blob.set_http_headers(settings, error_map=REFUSALS, **only)
+
+        with _Except(404, 409, 412):
+            await self._despite_leases(container, path, change)
+            return True
+        return False
 
     async def delete(self, container: str, path: str) -> None:
-        try:
-            await self._despite_leases(
-                container, path, lambda blob: blob.delete_blob(delete_snapshots="include", error_map=REFUSALS)
-            )
-        except Refused as answer:
-            if answer.status != 404:
-                raise
+        async def remove(blob: BlobClient) -> None:
+            await blob.delete_blob(delete_snapshots="include", error_map=REFUSALS)
+
+        with _Except(404):
+            await self._despite_leases(container, path, remove)
 
     async def list_paths(self, container: str, prefix: str, *, limit: int = MAX_PAGE) -> list[str]:
         """See `interface.Blobs`. Reads further pages until there are `limit` paths or no more."""
         limits.check_page(limit)
-        pages = (
-            self._sdk()
-            .get_container_client(container)
-            .list_blob_names(name_starts_with=prefix, results_per_page=limit, error_map=REFUSALS)
-            .by_page()
-        )
+        found = self._sdk().get_container_client(container)
+        names = found.list_blob_names(name_starts_with=prefix, results_per_page=limit, error_map=REFUSALS)
         paths: list[str] = []
-        try:
-            with unavailable():
-                async for page in pages:
-                    paths += [path async for path in page]
-                    if len(paths) >= limit:
-                        break
-        except Refused as answer:
-            if answer.status != 404:
-                raise
-        return list(islice(paths, limit))
+        with _Except(404):
+            async for page in names.by_page():
+                paths += [path async for path in page]
+                if len(paths) >= limit:
+                    break
+        return paths[:limit]
 
-    async def _despite_leases(self, container: str, path: str, send: Callable[[BlobClient], Awaitable[T]]) -> T:
+    def _blob(self, container: str, path: str) -> BlobClient:
+        return self._sdk().get_blob_client(container, path)
+
+    async def _despite_leases(self, container: str, path: str, send: Callable[[BlobClient], Awaitable[None]]) -> None:
         """Sends a write to a blob that others may write to as well; if they hold a lease on it, the lease is broken."""
         from azure.storage.blob.aio import BlobLeaseClient
 
-        blob = self._sdk().get_blob_client(container, path)
+        blob = self._blob(container, path)
         for _ in range(_LEASES_BROKEN):
-            try:
-                with unavailable():
-                    return await send(blob)
-            except Refused as answer:
-                if answer.code != _LEASED:
-                    raise
+            with _Except(_LEASED):
+                await send(blob)
+                return
             try:
                 with unavailable():
                     await BlobLeaseClient(blob).break_lease(lease_break_period=0, error_map=REFUSALS)
             except Refused as answer:
                 log.warning("a lease on %s cannot be broken: %s", path, answer, extra={"action": "lease_kept"})
         with unavailable():
-            return await send(blob)
+            await send(blob)
 
-    async def _write(self, container: str, send: Callable[[], Awaitable[T]]) -> T:
+    async def _write(self, container: str, send: Callable[[], Awaitable[None]]) -> None:
         """Sends a write; when the container is missing, makes it and sends the write again."""
-        try:
-            with unavailable():
-                return await send()
-        except Refused as answer:
-            if answer.code != _NO_CONTAINER:
-                raise
+        with _Except("ContainerNotFound"):
+            await send()
+            return
         await self._make(container)
         with unavailable():
-            return await send()
+            await send()
 
     async def _make(self, container: str) -> None:
-        try:
-            with unavailable():
-                await self._sdk().get_container_client(container).create_container(error_map=REFUSALS)
-        except Refused as answer:
-            if answer.code != "ContainerAlreadyExists":
-                raise
+        with _Except("ContainerAlreadyExists"):
+            await self._sdk().get_container_client(container).create_container(error_map=REFUSALS)
 
     def _transfer(self, length: int) -> float:
         """Returns the seconds that a request with a body of that size may take."""
         return self._patience.total + length / self._patience.bytes_per_second
+
+
+class _Except(AbstractContextManager[None, bool]):
+    """Ends what is sent inside quietly if the service refuses it with one of these statuses or codes. Raises Refused
+    for other ones, StorageUnavailable."""
+
+    def __init__(self, *expected: int | str) -> None:
+        self._expected = expected
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        if isinstance(error, FAILURES):
+            raise failure_of(error) from error
+        return isinstance(error, Refused) and not {error.status, error.code}.isdisjoint(self._expected)
 
 
 def _settings(headers: BlobHeaders) -> ContentSettings:

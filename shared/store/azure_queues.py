@@ -1,8 +1,5 @@
-"""Azure Queues behind `interface.Queues`.
-
-Requests and answers are as in the Queue service's REST reference: bodies are XML, and receipts are in headers unless
-stated otherwise.
-"""
+"""Azure Queues behind `interface.Queues`. Requests and answers are as in the Queue service's REST reference: bodies are
+XML, and receipts are in headers unless stated otherwise."""
 
 from __future__ import annotations
 
@@ -17,22 +14,12 @@ from shared.base.frozen import dataclass
 from shared.store import limits
 from shared.store.counting import Kind
 from shared.store.interface import Message, Receipt, ReceiptLost, StorageUnavailable
-from shared.store.wire import (
-    USER_AGENT,
-    Refused,
-    Request,
-    StorageAnswer,
-    StorageEndpoint,
-    Wire,
-    in_path,
-    in_query,
-)
+from shared.store.wire import USER_AGENT, Refused, Request, StorageAnswer, StorageEndpoint, Wire, in_path, in_query
 
 _NO_QUEUE = "QueueNotFound"
 _BEING_DELETED = "QueueBeingDeleted"
 _GONE = frozenset({_NO_QUEUE, _BEING_DELETED})
 _LOST = frozenset({"MessageNotFound", "PopReceiptMismatch", *_GONE})
-
 
 VERSION = "2024-11-04"
 """Version of the Queue service's protocol."""
@@ -41,8 +28,7 @@ _DECLARATION = "<?xml version='1.0' encoding='utf-8'?>\n"
 _COMMON = {"Accept": "application/xml", "User-Agent": USER_AGENT, "x-ms-version": VERSION}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _PUT = re.compile(r"<(MessageId|PopReceipt|TimeNextVisible)>([^<&]+)</")
-"""Matches the elements that make a receipt. None of them needs escapes, and a parser of XML takes eight times as long.
-"""
+"""Matches the elements that make a receipt. None needs escapes, and a parser of XML takes eight times as long."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,11 +133,18 @@ _Words = Mapping[str, str]
 
 
 def _messages(answer: StorageAnswer | None, receipt: Callable[[_Words], Receipt]) -> list[Message]:
-    """Returns the messages in an answer; none without an answer. Raises StorageUnavailable if it is not a list of
-    messages."""
+    """Returns the messages in an answer; none without an answer. Raises StorageUnavailable for another answer."""
     if answer is None:
         return []
     try:
+        root = fromstring(answer.content)  # noqa: S314 - see the import
+        if root.tag != "QueueMessagesList":
+            raise ValueError(root.tag)
+        elements = (
+            {child.tag: child.text for child in element if child.text}
+            for element in root
+            if element.tag == "QueueMessage"
+        )
         return [
             Message(
                 receipt=receipt(words),
@@ -159,18 +152,10 @@ def _messages(answer: StorageAnswer | None, receipt: Callable[[_Words], Receipt]
                 inserted=_time(words["InsertionTime"]),
                 dequeue_count=int(words["DequeueCount"]),
             )
-            for words in _elements(answer)
+            for words in elements
         ]
     except (ParseError, ValueError, KeyError):
         raise StorageUnavailable("an answer that is not a list of messages") from None
-
-
-def _elements(answer: StorageAnswer) -> list[_Words]:
-    root = fromstring(answer.content)  # noqa: S314 - see the import
-    if root.tag != "QueueMessagesList":
-        raise ValueError(root.tag)
-    messages = [element for element in root if element.tag == "QueueMessage"]
-    return [{child.tag: child.text for child in element if child.text} for element in messages]
 
 
 def _receipt(words: _Words) -> Receipt:
@@ -180,8 +165,7 @@ def _receipt(words: _Words) -> Receipt:
 
 
 def _no_receipt(words: _Words) -> Receipt:
-    """Returns a receipt that only names the message: nothing can be moved by it, and its time is that of the
-    insertion."""
+    """Returns a receipt that only names the message: it moves nothing, and its time is the insertion's."""
     return Receipt(message_id=words["MessageId"], pop_receipt="", visible=_time(words["InsertionTime"]))
 
 

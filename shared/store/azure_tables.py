@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from shared.base.frozen import dataclass
 from shared.store import limits, table_requests
@@ -20,8 +21,6 @@ class AzureTables:
 
     _wire: Wire
     _endpoint: StorageEndpoint
-    _make: Callable[[str], Awaitable[None]]
-    """Makes the table of that name, if it does not exist."""
 
     async def get(self, table: str, partition: str, key: str) -> Row | None:
         """Returns one row, or None. Raises StorageUnavailable."""
@@ -45,32 +44,21 @@ class AzureTables:
         limit: int = MAX_PAGE,
         select: Sequence[str] | None = None,
     ) -> Page:
-        """An empty page with a continuation is followed up here, by one more request.
-
-        Azure's continuation is opaque, so `resume` is made from the last key: the next legal key after it is at
-        least that key and a space, the lowest character that keys may hold.
-        """
+        """An empty page with a continuation is followed up here, by one more request. Azure's continuation is opaque,
+        so `resume` is made from the last key: the next legal key after it is at least that key and a space, the lowest
+        character that keys may hold."""
         limits.check_key(partition)
         limits.check_page(limit)
-        rows: list[Row] = []
+        ask = partial(
+            table_requests.query, self._endpoint, table, partition, start=start, end=end, limit=limit, select=select
+        )
+        rows: Sequence[Row] = []
         more: table_requests.Continuation = {}
         requests = 0
         try:
-            while True:
+            while not requests or (more and not rows):
                 requests += 1
-                request = table_requests.query(
-                    self._endpoint,
-                    table,
-                    partition,
-                    start=start,
-                    end=end,
-                    limit=limit,
-                    select=select,
-                    continuation=more,
-                )
-                rows, more = table_requests.read_page(await self._wire.send(request))
-                if rows or not more:
-                    break
+                rows, more = table_requests.read_page(await self._wire.send(ask(continuation=more)))
         except Refused as answer:
             if answer.code != _NO_TABLE:
                 raise
@@ -84,12 +72,15 @@ class AzureTables:
         except Refused as answer:
             if answer.code != _NO_TABLE:
                 raise
-        await self._make(table)
+        try:
+            await self._wire.send(table_requests.make(self._endpoint, table))
+        except Refused as answer:
+            if answer.code != "TableAlreadyExists":
+                raise
         return await self._send(table, partition, operations)
 
     async def _send(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
-        """Sends the operations in one request. Raises Refused when the table is missing, and for refusals that have no
-        meaning here."""
+        """Sends the operations in one request. Raises Refused when the table is missing, and for unknown refusals."""
         try:
             if len(operations) == 1:
                 request = table_requests.write(self._endpoint, table, partition, operations[0])
@@ -99,17 +90,11 @@ class AzureTables:
             if answer.status != 202:
                 raise StorageUnavailable(f"a transaction was answered with {answer.status}")
             return table_requests.decode(answer.content, operations)
-        except Refused as answer:
-            raise _explained(answer) from None
-
-
-def _explained(answer: Refused) -> Exception:
-    """Returns the exception that explains a refused write to the caller; the refusal itself if it can only be a defect
-    of ours."""
-    if answer.code == _NO_TABLE:
-        return answer
-    if answer.status == 413 or answer.code in _TOO_LARGE:
-        return ValueError(f"Azure Tables finds it too large: {answer.code}")
-    if refusal := _REFUSAL.get(answer.status):
-        return TransactionRefused(answer.index, refusal)
-    return answer
+        except Refused as refused:
+            if refused.code == _NO_TABLE:
+                raise
+            if refused.status == 413 or refused.code in _TOO_LARGE:
+                raise ValueError(f"Azure Tables finds it too large: {refused.code}") from None
+            if refusal := _REFUSAL.get(refused.status):
+                raise TransactionRefused(refused.index, refusal) from None
+            raise

@@ -30,8 +30,7 @@ class Columns(Generic[T]):
     def __init__(
         self, cls: type[T], *, without: Collection[str] = (), renamed: Mapping[str, str] | None = None
     ) -> None:
-        """Takes the dataclass, and in `without` those of its fields that a row keeps in another way, in its key for
-        example."""
+        """Takes the dataclass, and in `without` the fields that a row keeps in another way, in its key for example."""
         hints, names = get_type_hints(cls), {}
         used: dict[str, Any] = {"cls": cls}
         written, optional, needed = [], [], []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from functools import cached_property
 from types import TracebackType
@@ -16,11 +15,10 @@ from shared.store.authorisation import authorisations
 from shared.store.azure_blobs import AzureBlobs
 from shared.store.azure_queues import AzureQueues
 from shared.store.azure_tables import AzureTables
-from shared.store.counting import Kind
 from shared.store.http_connections import Connections
 from shared.store.interface import Storage
 from shared.store.signing import DelegatedKey, SignedAccess
-from shared.store.wire import REFUSALS, Patience, Refused, Sender, StorageEndpoint, Watch, Wire, unavailable
+from shared.store.wire import Patience, Sender, StorageEndpoint, Watch, Wire, unavailable
 
 if TYPE_CHECKING:
     from azure.storage.blob.aio import BlobServiceClient
@@ -58,10 +56,8 @@ class Endpoints:
 
 
 class AzureStorage:
-    """A storage account. `storage` is what the use-cases see.
-
-    Opens no connection until the first request, which must come from the event loop that will make all others.
-    `close` ends the connections; the credential stays the caller's.
+    """A storage account. `storage` is what the use-cases see. Opens no connection until the first request, which must
+    come from the event loop that will make all others. `close` ends the connections; the credential stays the caller's.
     """
 
     def __init__(
@@ -77,8 +73,7 @@ class AzureStorage:
     ) -> None:
         """`signing_key` is an account key for signed URLs, where the credential is an identity; without it, Azure
         delegates a key. `exchange` sends hot requests in place of connections of its own, `transport` those of the
-        SDKs.
-        """
+        SDKs."""
         self.endpoints = endpoints
         self.credential = credential
         self._patience = patience or Patience()
@@ -89,11 +84,21 @@ class AzureStorage:
         tables = Wire("table", self._exchange, for_tables, self._patience, watch)
         queues = Wire("queue", self._exchange, for_queues, self._patience, watch)
         blobs = AzureBlobs(lambda: self._blobs, self._patience)
+        account = endpoints.account
+        if isinstance(credential, AzureNamedKeyCredential):
+            account, signing_key = credential.named_key
         self.storage = Storage(
-            tables=AzureTables(tables, StorageEndpoint.of(endpoints.table), self._make_table),
+            tables=AzureTables(tables, StorageEndpoint.of(endpoints.table)),
             queues=AzureQueues(queues, StorageEndpoint.of(endpoints.queue)),
             blobs=blobs,
-            access=self._access(signing_key, blobs),
+            access=SignedAccess(
+                account=account,
+                queue_endpoint=endpoints.queue,
+                blob_endpoint=endpoints.blob,
+                queue_key=signing_key or DelegatedKey(self._delegated_queue_key),
+                blob_key=signing_key or DelegatedKey(self._delegated_blob_key),
+                ensure_container=blobs.ensure,
+            ),
         )
 
     @classmethod
@@ -115,37 +120,18 @@ class AzureStorage:
     ) -> None:
         await self.close()
 
-    def _access(self, signing_key: str | None, blobs: AzureBlobs) -> SignedAccess:
-        account = self.endpoints.account
-        if isinstance(self.credential, AzureNamedKeyCredential):
-            account, signing_key = self.credential.named_key
-        return SignedAccess(
-            account=account,
-            queue_endpoint=self.endpoints.queue,
-            blob_endpoint=self.endpoints.blob,
-            queue_key=signing_key or DelegatedKey(self._delegated_queue_key),
-            blob_key=signing_key or DelegatedKey(self._delegated_blob_key),
-            ensure_container=blobs.ensure,
-        )
-
-    def _transport_of_sdks(self) -> Transport:
-        from shared.store.pipeline import Transport
+    def _options(self, service: str) -> dict[str, Any]:
+        """Returns the options with which the SDK's clients of a service are made."""
+        from shared.store.pipeline import Transport, Tries
 
         if self._transport is None:
             self._transport = Transport(self._patience)
-        return self._transport
-
-    def _options(self, service: str) -> dict[str, Any]:
-        """Returns the options with which the SDK's clients of a service are made."""
-        from shared.store.pipeline import Tries
-
         tries = Tries(service, self._patience, self._watch)
-        return {"credential": self.credential, "transport": self._transport_of_sdks(), "retry_policy": tries}
+        return {"credential": self.credential, "transport": self._transport, "retry_policy": tries}
 
     @cached_property
     def _queues(self) -> QueueServiceClient:
-        """Returns the SDK's client of the queues. It is made at its first use, as the other clients are, since loading
-        SDKs is slow."""
+        """Returns the SDK's client of the queues. It is made at its first use, since loading SDKs is slow."""
         from azure.storage.queue.aio import QueueServiceClient
 
         return QueueServiceClient(self.endpoints.queue, **self._options("queue"))
@@ -163,24 +149,6 @@ class AzureStorage:
     async def _delegated_blob_key(self, start: datetime, expiry: datetime) -> object:
         with unavailable():
             return await self._blobs.get_user_delegation_key(start, expiry)
-
-    async def _make_table(self, name: str) -> None:
-        from azure.data.tables.aio import TableClient
-
-        from shared.store.pipeline import noted
-
-        made = TableClient(self.endpoints.table, name, credential=self.credential, transport=self._transport_of_sdks())
-        try:
-            with (
-                unavailable(),
-                noted(self._watch, Kind.MAKE, "table", "POST", f"{self.endpoints.table}/{name}") as note,
-            ):
-                async with asyncio.timeout(self._patience.total):
-                    await made.create_table(error_map=REFUSALS)
-                note(201)
-        except Refused as answer:
-            if answer.code != "TableAlreadyExists":
-                raise
 
 
 def parse_connection_string(text: str) -> tuple[Endpoints, AzureNamedKeyCredential]:

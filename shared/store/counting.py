@@ -51,16 +51,13 @@ class CountedRequest:
 
 @dataclass
 class Operations:
-    """The storage requests of one call.
-
-    A request that is sent again after a failure counts once; `retries` counts the repeats.
-    """
+    """The storage requests of one call. A request that is sent again after a failure counts once; `retries` counts the
+    repeats."""
 
     requests: list[CountedRequest] = field(default_factory=list)
     retries: int = 0
     is_over: bool = False
-    """Whether the call has been answered. Requests of work that other calls have taken over from it are not recorded
-    any more."""
+    """Whether the call has been answered. What other calls have taken over from it is not recorded any more."""
     _finished: int = 0
 
     @property

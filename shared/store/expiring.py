@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from shared.base import bounds
-from shared.base.concurrency import in_waves
 from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
 from shared.base.ids import digest_of
@@ -33,8 +31,7 @@ _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def is_over(expires: datetime, now: datetime) -> bool:
-    """Returns whether something with this expiration may be deleted. Works for every date, also where adding to it
-    would overflow."""
+    """Returns whether something with this expiration may be deleted. Works for dates at the calendar's end, too."""
     return expires <= now - EXPIRY_GRACE_PERIOD
 
 
@@ -76,8 +73,7 @@ class Scheduled:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """Progress of the expiry job: the first hour whose bucket is not finished, and what a run has begun and not
-    concluded."""
+    """Progress of the expiry job: the first hour whose bucket is not finished, and what was begun and not concluded."""
 
     hour: datetime
     bucket: str = ""
@@ -93,10 +89,8 @@ class Position:
 
 
 class ExpiryStore:
-    """Writes rows ahead of what they will clean up, and hands them out when they are due.
-
-    No row is ever written into a finished bucket: an item that has expired already goes into the present bucket.
-    """
+    """Writes rows ahead of what they will clean up, and hands them out when they are due. No row is ever written into a
+    finished bucket: an item that has expired already goes into the present bucket."""
 
     def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
         self._tables = storage.tables
@@ -132,10 +126,6 @@ class ExpiryStore:
         words = (keys.pool(task_queue_id), worker_group, worker_id)
         await self.write(expires, "worker", words, {"taskQueueId": task_queue_id})
 
-    async def client(self, client_id: str, key: str, expires: datetime) -> None:
-        """Schedules the deletion of a client of the auth API that asked to be deleted on its expiration."""
-        await self.write(expires, "client", (key,), {"clientId": client_id})
-
     async def new_artifact(self, task_id: str, run_id: int, name: str, expires: datetime) -> Scheduled | None:
         """Schedules the deletion of an artifact that expires before its task. Returns what to roll back, or None if it
         was scheduled already. The artifact's row says whether this is its latest expiration."""
@@ -146,16 +136,12 @@ class ExpiryStore:
         return scheduled
 
     async def upload(self, task_id: str, run_id: int, name: str, until: datetime) -> None:
-        """Schedules the commit (not the deletion) of an upload, once its URL has expired: a resolution might not commit
-        it in time."""
+        """Schedules the commit (not the deletion) of an upload once its URL has expired: a resolution may miss it."""
         await self.write(until, "upload", (task_id, str(run_id), digest_of(name)), {"name": name})
 
     async def id_token(self, fingerprint: str, expires: datetime) -> datetime:
         """Records the exchange of an ID token that is still valid, and returns when the token was first exchanged: now,
-        unless there is a row of an earlier exchange.
-
-        There is nothing else to delete. Raises StorageUnavailable.
-        """
+        unless there is a row of an earlier exchange. There is nothing else to delete. Raises StorageUnavailable."""
         now, words = self._now(), (fingerprint,)
         if await self._create(expires, keys.EXCHANGED, words, {_EXCHANGED: format_date(now)}) is not None:
             return now
@@ -165,8 +151,8 @@ class ExpiryStore:
         return parse_date(str(row.values[_EXCHANGED]))
 
     async def histories(self, partitions: Sequence[str], day: str, expires: datetime) -> None:
-        """Schedules the clean-up of histories with entries of a day. It takes one request, since all are due in the
-        same hour."""
+        """Schedules the clean-up of histories that have entries of a day. It takes one request: all are due in one
+        hour."""
         rows = [Upsert(keys.expiring(keys.AUDIT_SWEEP, partition, day), {}) for partition in partitions]
         await self._tables.transact(keys.EXPIRY, self.bucket(expires), rows)
 
@@ -178,30 +164,28 @@ class ExpiryStore:
         """Schedules a deletion for the hour in which it may happen."""
         await self._upsert(self.bucket(expires), keys.expiring(kind, *words), values)
 
-    async def is_scheduled(self, expires: datetime, kind: str, words: tuple[str, ...]) -> bool:
-        """Returns whether a deletion is scheduled: in the bucket of its hour or, if that is over, in a later bucket to
-        which it was moved."""
-        own, first = _due(expires), (await self.position()).hour
-        hours = {_hour(own)} if own >= first else set()
-        if own <= self._now():
-            last = self._now() + LAST_RETRY + timedelta(hours=1)
-            hours |= {first + timedelta(hours=number) for number in range(int((last - first) / timedelta(hours=1)) + 1)}
-        key = keys.expiring(kind, *words)
-
-        async def is_there(hour: datetime) -> bool:
-            return await self._tables.get(keys.EXPIRY, keys.hour(hour), key) is not None
-
-        return any(await in_waves(bounds.BACKGROUND, is_there, sorted(hours)))
-
     async def due(self, bucket: str) -> list[Expiring]:
         """Returns the first items of a bucket, up to a page; none when it is empty."""
-        page = await self._tables.query(keys.EXPIRY, bucket, start="", end="\x7f")
-        return [_decode(row) for row in page.rows]
+        found = []
+        for row in (await self._tables.query(keys.EXPIRY, bucket, start="", end="\x7f")).rows:
+            kind, *words = row.key.split("~")
+            values = dict(row.values)
+            failures, deaths, resume = values.pop(_FAILURES, 0), values.pop(_DEATHS, 0), values.pop(_RESUME, None)
+            expiring = Expiring(
+                row=row,
+                kind=kind,
+                words=tuple(words),
+                values=values,
+                failures=failures if isinstance(failures, int) else 0,
+                deaths=deaths if isinstance(deaths, int) else 0,
+                resume=None if resume is None else str(resume),
+            )
+            found.append(expiring)
+        return found
 
     async def reschedule(self, expiring: Expiring, expires: datetime, resume: str | None = None) -> None:
         """Moves a deletion to a later hour: the item's expiration was moved, or there was not enough time for all of
-        it.
-        """
+        it."""
         values = expiring.values if resume is None else {**expiring.values, _RESUME: resume}
         await self._upsert(self.bucket(expires), expiring.key, values)
 
@@ -238,14 +222,12 @@ class ExpiryStore:
         return Position(hour=_read_hour(row), **begun)
 
     async def cursor(self) -> datetime | None:
-        """Returns the first hour whose bucket is not finished; None until the job has looked at an hour for the first
-        time."""
+        """Returns the first hour whose bucket is not finished; None until the job has looked at an hour."""
         row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
         return None if row is None else _read_hour(row)
 
     async def noted(self) -> datetime | None:
-        """Returns when the job last noted its position, by the storage's clock. It does so at least once an hour while
-        it runs."""
+        """Returns when the job last noted its position, by the storage's clock. It does so once an hour at least."""
         row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
         return None if row is None else row.timestamp
 
@@ -265,7 +247,7 @@ class ExpiryStore:
 
     def bucket(self, expires: datetime) -> str:
         """Returns the hour in which something is due; the present hour if that has passed."""
-        return keys.hour(_due(max(expires, self._now())))
+        return keys.hour(deletable_from(max(expires, self._now())))
 
     async def _upsert(self, bucket: str, key: str, values: Mapping[str, Value]) -> None:
         await self._tables.transact(keys.EXPIRY, bucket, [Upsert(key, values)])
@@ -278,7 +260,8 @@ class ExpiryStore:
         return None if created is None else Scheduled(bucket=bucket, key=key, etag=created[0])
 
 
-def _due(expires: datetime) -> datetime:
+def deletable_from(expires: datetime) -> datetime:
+    """Returns when something with this expiration may be deleted."""
     return min(expires, _NEVER) + EXPIRY_GRACE_PERIOD
 
 
@@ -288,18 +271,3 @@ def _read_hour(cursor: Row) -> datetime:
 
 def _hour(moment: datetime) -> datetime:
     return moment.replace(minute=0, second=0, microsecond=0)
-
-
-def _decode(row: Row) -> Expiring:
-    kind, *words = row.key.split("~")
-    values = dict(row.values)
-    failures, deaths, resume = values.pop(_FAILURES, 0), values.pop(_DEATHS, 0), values.pop(_RESUME, None)
-    return Expiring(
-        row=row,
-        kind=kind,
-        words=tuple(words),
-        values=values,
-        failures=failures if isinstance(failures, int) else 0,
-        deaths=deaths if isinstance(deaths, int) else 0,
-        resume=None if resume is None else str(resume),
-    )

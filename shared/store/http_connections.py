@@ -63,8 +63,7 @@ class Connections:
         limit: int = bounds.CONNECTIONS,
         kept_seconds: float = _KEPT_SECONDS,
     ) -> None:
-        """Makes the connections. `trust` is asked once, at the first connection with TLS: reading the roots takes a
-        moment."""
+        """Makes the connections. `trust` is asked at the first connection with TLS: the roots take a moment to read."""
         self._connect_seconds = patience.connect
         self._trust = trust
         self._context: ssl.SSLContext | None = None
@@ -75,8 +74,7 @@ class Connections:
         self._is_closed = False
 
     async def exchange(self, request: Request) -> StorageAnswer:
-        """See `wire.Sender`. If the service has closed an idle connection, that is no failure: another one is
-        opened."""
+        """See `wire.Sender`. Where the service has closed an idle connection, another one is opened."""
         head = _head(request)
         origin = request.endpoint.origin
         await self._turns.take(turn := Place())
@@ -186,7 +184,12 @@ class _Connection(asyncio.Protocol):
             if len(content) <= _PIECE:
                 self._transport.write(head + content)
             else:
-                await self._write_in_pieces(head, content)
+                self._transport.write(head)
+                for start in range(0, len(content), _PIECE):
+                    if waiter.done():  # an answer before the end, or none at all
+                        break
+                    self._transport.write(content[start : start + _PIECE])
+                    await asyncio.sleep(0)
             self._has_sent = True
             return await waiter
         except BaseException:
@@ -194,14 +197,6 @@ class _Connection(asyncio.Protocol):
             raise
         finally:
             self._waiter = None
-
-    async def _write_in_pieces(self, head: bytes, content: bytes) -> None:
-        self._transport.write(head)
-        for start in range(0, len(content), _PIECE):
-            if self._waiter is None or self._waiter.done():  # an answer before the end, or none at all
-                return
-            self._transport.write(content[start : start + _PIECE])
-            await asyncio.sleep(0)
 
     def abort(self) -> None:
         """Closes the connection at once; a second call does nothing."""
@@ -255,16 +250,12 @@ class _Connection(asyncio.Protocol):
         self.lost.set_result(None)
         if self._waiter is None:
             return
-        if error is None and self._ends_with_the_connection():
+        # Storage services state the length of their answers; a proxy that reports an error may not.
+        is_delimited = not self._has_head or not _LENGTHS.isdisjoint(self._headers)
+        if error is None and not is_delimited and self._status >= 300:
             self._answer()
         else:
             self._fail(Disconnected(has_begun=self._received > 0))
-
-    def _ends_with_the_connection(self) -> bool:
-        """Returns whether the end of the connection marks the end of the answer. Storage services state the length of
-        their answers; a proxy that reports an error may not."""
-        is_delimited = not self._has_head or not _LENGTHS.isdisjoint(self._headers)
-        return not is_delimited and self._status >= 300
 
     # --- the parser's ---
 
@@ -274,8 +265,7 @@ class _Connection(asyncio.Protocol):
             raise HttpParserError("surplus")
 
     def on_headers_complete(self) -> None:
-        """Notes the status and the headers, unless the answer is an interim one (100, 103). Trailers are not
-        requested."""
+        """Notes status and headers, unless the answer is an interim one (100, 103). Trailers are not requested."""
         self._status = self._parser.get_status_code()
         if self._status >= 200:
             # Of a repeated header, the first counts.
@@ -305,8 +295,8 @@ def _is_address(host: str) -> bool:
 
 
 def _head(request: Request) -> bytes:
-    """Returns the request's lines before its content. Raises ValueError for a header with a line break, or one that is
-    not ASCII."""
+    """Returns the request's lines before its content. Raises ValueError for a header with a line break or other than
+    ASCII."""
     lines = [f"{request.method} {request.path}{'?' if request.query else ''}{request.query} HTTP/1.1"]
     lines.append(f"Host: {request.endpoint.origin.partition('://')[2]}")
     lines += [f"{name}: {value}" for name, value in request.headers.items()]

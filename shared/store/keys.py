@@ -84,8 +84,7 @@ def dependent_of(edge: str) -> str:
 
 
 def scheduler(scheduler_id: str, number: int) -> str:
-    """Returns the key of the guard row that exists while the group has this scheduler and this number, and is not
-    sealed."""
+    """Returns the key of the guard row that a group has while it has this scheduler and number and is not sealed."""
     return f"{SCHEDULERS[0]}{scheduler_id}~{number:08d}"
 
 
@@ -262,7 +261,6 @@ def expiring(kind: str, *words: str) -> str:
 SWEPT_GROUP = "group-tasks"
 """The kind of expiry row that is about a group and its tasks."""
 
-
 PRIVATE = "artifacts"
 PUBLIC = "public-artifacts"
 """Container of artifacts named `public/…`, which can be made public as a whole."""
@@ -306,7 +304,6 @@ def artifacts(run_id: int) -> tuple[str, str]:
 ARTIFACTS = ("artifact~", "artifact\x7f")
 """The range of all runs' artifacts."""
 
-
 EXCHANGED = "idToken"
 """The kind of expiry row that records that an ID token was exchanged. Nothing else is stored of the token."""
 INDEX_SWEEP = "index"
@@ -338,8 +335,7 @@ def _index_name(name: str) -> str:
 
 STRAYS = "artifact.strays"
 """Row that marks a task as possibly having blobs that no row names: a call or job died while it replaced or deleted the
-content of an artifact.
-"""
+content of an artifact."""
 
 
 def direct(run_id: int, name: str) -> str:

@@ -1,7 +1,5 @@
-"""What Azure Storage refuses, checked before a request is sent: the emulator accepts some of it (design 8).
-
-Everything here is pure and raises ValueError with the reason.
-"""
+"""What Azure Storage refuses, checked before a request is sent: the emulator accepts some of it (design 8). Everything
+here is pure and raises ValueError with the reason."""
 
 from __future__ import annotations
 
@@ -57,8 +55,7 @@ def fits_int32(value: int) -> bool:
 
 
 def check_key(key: str) -> None:
-    """Checks a partition or row key: at most 512 characters, none of `/ # ?` or the backslash, no control
-    characters."""
+    """Checks a partition or row key: at most 512 characters, no `/ # ?`, backslash or control character."""
     if (len(key) > MAX_KEY or not key.isascii()) and (units := _utf16_units(key)) > MAX_KEY:
         raise ValueError(f"a key has {units} characters, more than {MAX_KEY}")
     if found := _ILLEGAL_IN_KEY.search(key):

@@ -27,8 +27,8 @@ class OutOfTime(ServiceError):
 
 
 def page_start(start: str, within: tuple[str, str]) -> str:
-    """Returns where a page starts: at the first key, or at that of a token. Raises InputError for a token of another
-    listing."""
+    """Returns where a page starts: at the first key, or at that of a token. Raises InputError for other listings'
+    tokens."""
     if not start:
         return within[0]
     if not within[0] <= start < within[1]:
@@ -74,8 +74,7 @@ def rows_of(
     limit: int = MAX_PAGE,
     select: Sequence[str] | None = None,
 ) -> PageReader[Row]:
-    """Returns a reader of the rows of a range, by default of the whole partition, with the selected properties, by
-    default all."""
+    """Returns a reader of the rows of a range, by default the whole partition, with all or the selected properties."""
 
     async def read(at: str | None) -> tuple[Sequence[Row], str | None]:
         page = await tables.query(table, partition, start=at or "", end=end, limit=limit, select=select)
@@ -87,10 +86,8 @@ def rows_of(
 async def sweep(
     tables: Tables, table: str, pages: PageReader[Row], *, is_over: Callable[[Row], bool], has_time: Callable[[], bool]
 ) -> bool:
-    """Deletes rows of a partition page by page; returns whether any stay.
-
-    The first hundred are deleted however little time there is. Raises OutOfTime.
-    """
+    """Deletes rows of a partition page by page; returns whether any stay. The first hundred are deleted however little
+    time there is. Raises OutOfTime."""
     some_stay = False
     first = True
     async for page in pages:
@@ -108,11 +105,9 @@ async def sweep(
 
 
 async def delete_unchanged(tables: Tables, table: str, rows: Sequence[Row]) -> None:
-    """Deletes the rows that are still as they were read, a hundred a request; what has changed since stays.
-
-    `rows` are of one partition, in the order of their keys. A repeat of a request whose answer was lost deletes
-    nothing that was created under the same key in between.
-    """
+    """Deletes the rows that are still as they were read, a hundred a request; what has changed since stays. `rows` are
+    of one partition, in the order of their keys. A repeat of a request whose answer was lost deletes nothing that was
+    created under the same key in between."""
     remaining = list(rows)
     while remaining:
         batch = remaining[:MAX_OPERATIONS]
@@ -134,8 +129,7 @@ async def delete_together(tables: Tables, table: str, rows: Sequence[Row]) -> bo
 
 
 async def try_transact(tables: Tables, table: str, partition: str, operations: Sequence[Operation]) -> list[str] | None:
-    """Returns the new ETags, or None if the transaction was refused: another call has changed the rows, which is no
-    failure here."""
+    """Returns the new ETags, or None if the transaction was refused: another call has changed the rows."""
     try:
         return await tables.transact(table, partition, operations)
     except TransactionRefused:

@@ -1,14 +1,13 @@
 """The connections and the policy (retries, counts, spans) with which the SDKs' clients are made. Everything else of
 their pipelines is their own: without a look at the environment's proxy settings for each request, a pipeline of ours
-would take as much CPU (0.8 ms a request). aiohttp is loaded with this module, which takes a tenth of a second: no hot
-request needs it."""
+would take as much CPU (0.8 ms a request). aiohttp is loaded with this module, in a tenth of a second: no hot request
+needs it."""
 
 from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -52,18 +51,9 @@ class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it l
         return answer
 
 
-@contextmanager
-def noted(watch: Watch | None, kind: Kind, service: str, method: str, url: str) -> Iterator[Callable[[int], None]]:
-    """Counts and shows a request once, whatever retries follow; yields a function that takes its status."""
-    watched = watch(service, method, url) if watch else nullcontext(lambda _: None)
-    with watched as note, counting.recorded(kind, urlsplit(url).path):
-        yield note
-
-
 class Tries(AsyncHTTPPolicy[Any, Any]):
     """The retry policy of a service's clients: tries again what `wire.Wire` does (no connection, no answer, 408, 429,
-    5xx), and counts and shows each request once, whatever retries follow.
-    """
+    5xx), and counts and shows each request once, whatever retries follow."""
 
     def __init__(self, service: str, patience: Patience, watch: Watch | None) -> None:
         """Makes the policy for the clients of `service`: "queue" or "blob"."""
@@ -76,7 +66,11 @@ class Tries(AsyncHTTPPolicy[Any, Any]):
         """Tries within the time allowed. Raises the last error, or ServiceResponseTimeoutError at the end of time."""
         asked = request.http_request
         seconds = request.context.options.pop("time_allowed", None) or self._patience.total
-        with noted(self._watch, self._kind(asked), self._service, asked.method, asked.url) as note:
+        watched = self._watch(self._service, asked.method, asked.url) if self._watch else nullcontext(lambda _: None)
+        kind = Kind.BLOB_READ if asked.method in {"GET", "HEAD"} else Kind.BLOB_WRITE
+        if self._service == "queue" or (asked.method == "PUT" and "restype=container" in asked.url):
+            kind = Kind.MAKE  # a delegated key, a container
+        with watched as note, counting.recorded(kind, urlsplit(asked.url).path):
             try:
                 async with asyncio.timeout(seconds):
                     response = await self._try(request)
@@ -99,10 +93,3 @@ class Tries(AsyncHTTPPolicy[Any, Any]):
             request.context.options.update(options)
             counting.retried()
         return await self.next.send(request)
-
-    def _kind(self, asked: Any) -> Kind:
-        if self._service == "queue":  # a delegated key
-            return Kind.MAKE
-        if asked.method == "PUT" and "restype=container" in asked.url:
-            return Kind.MAKE
-        return Kind.BLOB_READ if asked.method in {"GET", "HEAD"} else Kind.BLOB_WRITE

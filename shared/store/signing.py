@@ -58,11 +58,8 @@ class SignedAccess:
         sas = generate_queue_sas(
             self.account,
             queue,
-            **await _signing(self.queue_key, start, expiry),
             permission=QueueSasPermissions(process=True),
-            start=start,
-            expiry=expiry,
-            protocol=_protocol(self.queue_endpoint),
+            **await _signing(self.queue_key, self.queue_endpoint, start, expiry),
         )
         return SignedQueue(url=f"{self.queue_endpoint}/{queue}", sas=sas)
 
@@ -96,23 +93,18 @@ class SignedAccess:
             self.account,
             container,
             path,
-            **await _signing(self.blob_key, start, expiry),
             permission=BlobSasPermissions.from_string(permission),
-            start=start,
-            expiry=expiry,
-            protocol=_protocol(self.blob_endpoint),
+            **await _signing(self.blob_key, self.blob_endpoint, start, expiry),
             **headers,
         )
         return f"{self.plain_url(container, path)}?{sas}"
 
 
-async def _signing(key: str | DelegatedKey, start: datetime, expiry: datetime) -> dict[str, Any]:
-    """Returns the arguments for the SDK's signing of a URL that is valid for that time."""
-    if isinstance(key, str):
-        return {"account_key": key}
-    return {"user_delegation_key": await key.current(start, expiry)}
-
-
-def _protocol(endpoint: str) -> str:
-    """Returns the protocols that a signed URL allows: those of an https service are restricted to https."""
-    return "https" if endpoint.startswith("https:") else "https,http"
+async def _signing(key: str | DelegatedKey, endpoint: str, start: datetime, expiry: datetime) -> dict[str, Any]:
+    """Returns the arguments for the SDK's signing of a URL that is valid for that time. It allows https alone for a
+    service that has it."""
+    by: dict[str, Any] = {"account_key": key} if isinstance(key, str) else {}
+    if not isinstance(key, str):
+        by["user_delegation_key"] = await key.current(start, expiry)
+    protocol = "https" if endpoint.startswith("https:") else "https,http"
+    return {**by, "start": start, "expiry": expiry, "protocol": protocol}

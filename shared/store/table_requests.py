@@ -91,9 +91,14 @@ def write(endpoint: StorageEndpoint, table: str, partition: str, operation: Oper
     return Request(Kind.TABLE_WRITE, _METHOD[type(operation)], endpoint, resource, headers, content)
 
 
+def make(endpoint: StorageEndpoint, table: str) -> Request:
+    """Returns the request that makes a table."""
+    headers = {**_COMMON, "Prefer": "return-no-content", "Content-Type": "application/json"}
+    return Request(Kind.MAKE, "POST", endpoint, "/Tables", headers, f'{{"TableName": "{table}"}}'.encode())
+
+
 def encode_entity(partition: str, key: str, values: Mapping[str, Value]) -> str:
-    """Writes a row as JSON. Its names need no escapes; texts, truth values and small numbers need no type
-    annotation."""
+    """Writes a row as JSON. Names need no escapes; texts, truth values and small numbers no type annotation."""
     text = f'{{"PartitionKey": {in_quotes(partition)}, "RowKey": {in_quotes(key)}'
     for name, value in values.items():
         if isinstance(value, str):
@@ -148,11 +153,7 @@ def _names(content: bytes, rows: Callable[[Any], Any], partition: str, key: str 
 
 
 def _resource(table: str, partition: str, key: str) -> str:
-    return f"/{table}(PartitionKey={_in_path(partition)},RowKey={_in_path(key)})"
-
-
-def _in_path(key: str) -> str:
-    return in_path(_quoted(key))
+    return f"/{table}(PartitionKey={in_path(_quoted(partition))},RowKey={in_path(_quoted(key))})"
 
 
 def _quoted(text: str) -> str:
@@ -160,8 +161,7 @@ def _quoted(text: str) -> str:
 
 
 def _row(entity: Mapping[str, Any]) -> Row:
-    """Reads a row. Properties of types that this service never writes stay as JSON has them: times and GUIDs are
-    texts."""
+    """Reads a row. Properties of types that this service never writes stay as in JSON: times and GUIDs are texts."""
     values: dict[str, Value] = {}
     for name, value in entity.items():
         if "." in name or value is None:  # metadata; a selected property that the row has not
@@ -197,7 +197,22 @@ def encode(endpoint: StorageEndpoint, table: str, partition: str, operations: Se
     lines = [f"--batch_{mark}", f"Content-Type: multipart/mixed; boundary=changeset_{mark}", ""]
     url = f"{endpoint.origin}{endpoint.base}/{table}"
     for number, operation in enumerate(operations):
-        lines += [f"--changeset_{mark}", _part(number, url, partition, operation)]
+        condition, address = "", url
+        if isinstance(operation, Create):
+            condition = "Prefer: return-no-content\r\n"
+        else:
+            address += _keys(partition, operation.key)
+            if isinstance(operation, Merge | Replace | Delete):
+                condition = f"If-Match: {'*' if operation.etag is None else operation.etag}\r\n"
+        content = ""
+        if not isinstance(operation, Delete):
+            content = encode_entity(partition, operation.key, operation.values)
+            condition += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n"
+        lines += [
+            f"--changeset_{mark}\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary",
+            f"Content-ID: {number}\r\n\r\n{_METHOD[type(operation)]} {address} HTTP/1.1",
+            f"Accept: application/json;odata=minimalmetadata\r\nDataServiceVersion: 3.0\r\n{condition}\r\n{content}",
+        ]
     lines += [f"--changeset_{mark}--", "", f"--batch_{mark}--", ""]
     return Request(
         Kind.TABLE_WRITE,
@@ -205,12 +220,10 @@ def encode(endpoint: StorageEndpoint, table: str, partition: str, operations: Se
         endpoint,
         "/$batch",
         headers={
+            **_COMMON,
             "Content-Type": f"multipart/mixed; boundary=batch_{mark}",
             "Accept": "application/json",
-            "DataServiceVersion": "3.0",
             "MaxDataServiceVersion": "3.0;NetFx",
-            "User-Agent": USER_AGENT,
-            "x-ms-version": VERSION,
         },
         content="\r\n".join(lines).encode(),
         statuses=statuses,
@@ -261,10 +274,8 @@ def _parts(body: bytes) -> Sequence[bytes]:
 
 
 def decode(body: bytes, operations: Sequence[Operation]) -> list[str]:
-    """Returns the new ETag of each row ("" where it was deleted).
-
-    Raises Refused. Raises StorageUnavailable if the answer is incomplete, as the outcome is then unknown.
-    """
+    """Returns the new ETag of each row ("" where it was deleted). Raises Refused. Raises StorageUnavailable if the
+    answer is incomplete, as the outcome is then unknown."""
     parts = _parts(body)
     for part in parts:
         status = int(part[9:12])
@@ -272,35 +283,13 @@ def decode(body: bytes, operations: Sequence[Operation]) -> list[str]:
             raise _refused(status, part)
     if len(parts) != len(operations):
         raise StorageUnavailable(f"{len(parts)} answers to {len(operations)} operations")
-    return [_etag(part, operation) for part, operation in zip(parts, operations, strict=True)]
-
-
-def _part(number: int, url: str, partition: str, operation: Operation) -> str:
-    condition = ""
-    if isinstance(operation, Create):
-        condition = "Prefer: return-no-content\r\n"
-    else:
-        url += _keys(partition, operation.key)
-        if isinstance(operation, Merge | Replace | Delete):
-            condition = f"If-Match: {'*' if operation.etag is None else operation.etag}\r\n"
-    head = (
-        f"Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\nContent-ID: {number}\r\n\r\n"
-        f"{_METHOD[type(operation)]} {url} HTTP/1.1\r\nAccept: application/json;odata=minimalmetadata\r\n"
-        f"DataServiceVersion: 3.0\r\n{condition}"
-    )
-    if isinstance(operation, Delete):
-        return head + "\r\n"
-    content = encode_entity(partition, operation.key, operation.values)
-    return f"{head}Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n{content}"
-
-
-def _etag(part: bytes, operation: Operation) -> str:
-    if isinstance(operation, Delete):
-        return ""
-    found = _ETAG.search(part)
-    if found is None:
+    etags = [_ETAG.search(part) for part in parts]
+    if not all(isinstance(operation, Delete) for found, operation in zip(etags, operations, strict=True) if not found):
         raise StorageUnavailable("an answer without an ETag")
-    return found[1].decode()
+    return [
+        "" if found is None or isinstance(operation, Delete) else found[1].decode()
+        for found, operation in zip(etags, operations, strict=True)
+    ]
 
 
 def _refused(status: int, part: bytes) -> Refused:

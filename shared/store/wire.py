@@ -49,8 +49,7 @@ _IN_QUERY = _Escapes("/!$'()*,@:")
 
 def in_path(text: str) -> str:
     """Escapes a text in a path. The address is signed, so what is not escaped are characters that every client and
-    server on the way encodes alike.
-    """
+    server on the way encodes alike."""
     return text.translate(_IN_PATH)
 
 
@@ -80,16 +79,13 @@ class Patience:
     """Returns a random number in [0, 1)."""
 
     def pause(self, number: int) -> float:
-        """Returns the seconds before a retry, numbered from 0. A Retry-After changes nothing, since `total` is shorter
-        than most."""
+        """Returns the seconds before a retry, numbered from 0. A Retry-After changes nothing: `total` is shorter."""
         return self.retries.pause(number, self.jitter())
 
 
 class Refused(ServiceError):
-    """The service's answer was no. Adapters give it a meaning; where it has none, it is a defect of ours.
-
-    `status` is HTTP's, `code` the service's own word, `index` the operation of a transaction that it is about.
-    """
+    """The service's answer was no. Adapters give it a meaning; where it has none, it is a defect of ours. `status` is
+    HTTP's, `code` the service's own word, `index` the operation of a transaction that it is about."""
 
     def __init__(self, status: int, code: str, index: int = 0) -> None:
         super().__init__(f"{status} {code}")
@@ -179,16 +175,13 @@ class Disconnected(NoAnswer):
 
 _PASSING = (NoAnswer, TimeoutError, ServiceRequestError, ServiceResponseError)
 """Transient failures: no connection or no whole answer, also from the service that issues tokens."""
-_FAILURES = (NoAnswer, AzureError, TimeoutError)
+FAILURES = (NoAnswer, AzureError, TimeoutError)
 
 
 def is_answer_to(request: Request, answer: StorageAnswer) -> bool:
-    """Returns whether an answer belongs to this try of the request.
-
-    A connection may hold an unread answer to an abandoned request, or an error page of a proxy. An answer repeats the
-    name of its request. Without that name, a refusal is the service's if it has one of its error codes, and a success
-    if it names what was asked for.
-    """
+    """Returns whether an answer belongs to this try of the request. A connection may hold an unread answer to an
+    abandoned request, or an error page of a proxy. An answer repeats the name of its request. Without that name, a
+    refusal is the service's if it has one of its error codes, and a success if it names what was asked for."""
     if (name := answer.header(REQUEST_ID)) is not None:
         return name == request.headers.get(REQUEST_ID)
     if answer.status >= 300:
@@ -201,11 +194,9 @@ class Sender(Protocol):
 
     async def exchange(self, request: Request) -> StorageAnswer:
         """Sends one try and returns the complete answer to this very request. Raises NoAnswer."""
-        ...
 
     async def close(self) -> None:
         """Ends the connections."""
-        ...
 
 
 class Authorisation(Protocol):
@@ -213,12 +204,10 @@ class Authorisation(Protocol):
 
     async def authorise(self, request: Request) -> None:
         """Sets the header. Raises AzureError without a token, ValueError for a token that would go over plain HTTP."""
-        ...
 
     async def renewed(self, answer: StorageAnswer) -> bool:
         """Returns whether a request that was answered with 401 is to be authorised and sent once more. Raises
         AzureError."""
-        ...
 
 
 Watch = Callable[[str, str, str], AbstractContextManager[Callable[[int], None]]]
@@ -251,8 +240,8 @@ class Wire:
                 with self._watch(self._service, request.method, request.url) as note:
                     answer, passing = await self._try(request)
                     note(answer.status)
-        except _FAILURES as error:
-            raise _unavailable(error) from error
+        except FAILURES as error:
+            raise failure_of(error) from error
         finally:
             counting.end(begun)
         if passing:
@@ -308,14 +297,15 @@ def _date(second: int) -> str:
 @contextmanager
 def unavailable() -> Iterator[None]:
     """Turns the error of a failed request into StorageUnavailable, or into StorageRefused if an answer came that will
-    not change. The text holds no URL and no secret."""
+    not change."""
     try:
         yield
-    except _FAILURES as error:
-        raise _unavailable(error) from error
+    except FAILURES as error:
+        raise failure_of(error) from error
 
 
-def _unavailable(error: Exception) -> StorageUnavailable:
+def failure_of(error: Exception) -> StorageUnavailable:
+    """Returns what callers get for the error of a failed request. The text holds no URL and no secret."""
     if isinstance(error, NoAnswer):
         return StorageUnavailable(str(error))
     return _failure(type(error).__name__, getattr(error, "status_code", None))
@@ -342,19 +332,15 @@ def _passing_status(request: Request, answer: StorageAnswer) -> int:
 
 def _code(answer: StorageAnswer) -> str:
     """Returns the service's word for an error. Azure Tables has it in a JSON body, without a header."""
-    return answer.header("x-ms-error-code") or _code_in(lambda: json.loads(answer.content))
-
-
-def _code_in(body: Callable[[], Any]) -> str:
+    if (code := answer.header("x-ms-error-code")) is not None:
+        return code
     try:
-        return str(body()["odata.error"]["code"])
+        return str(json.loads(answer.content)["odata.error"]["code"])
     except (ValueError, KeyError, TypeError):
         return ""
 
 
-def _refused(response: Any) -> Refused:
-    return Refused(response.status_code, response.headers.get("x-ms-error-code") or _code_in(response.json))
-
-
-REFUSALS: Mapping[int, Callable[[Any], Refused]] = dict.fromkeys(REFUSED, _refused)
+REFUSALS: Mapping[int, Callable[[Any], Refused]] = dict.fromkeys(
+    REFUSED, lambda response: Refused(response.status_code, response.headers.get("x-ms-error-code", ""))
+)
 """The `error_map` of every SDK call: the SDKs' own errors cost a second parse, and hide the 404 of a delete."""

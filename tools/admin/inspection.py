@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shared.base.concurrency import in_waves
 from shared.index.rules import entries_of
@@ -19,6 +19,7 @@ from shared.queue.tasks.definition import Definition, satisfies
 from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.rules import RETRY_OF, State, Task
 from shared.store import keys
+from shared.store.expiring import LAST_RETRY, deletable_from
 from shared.store.interface import Row
 from shared.store.partitions import rows_of
 from tools.admin.account import Records
@@ -133,12 +134,33 @@ async def _deletion(records: Records, task: Task, repairs: TaskRepairs) -> list[
     group = await records.groups.header(task.task_group_id)
     member = await records.storage.tables.get(keys.GROUPS, task.task_group_id, keys.member(task.task_id))
     sweep = group if member is not None else None
-    is_scheduled = records.expiry.is_scheduled
-    if sweep is not None and await is_scheduled(sweep.expires, keys.SWEPT_GROUP, (task.task_group_id,)):
+    swept, own = (
+        keys.expiring(keys.SWEPT_GROUP, task.task_group_id),
+        keys.expiring("task", task.task_id, task.task_group_id),
+    )
+    if sweep is not None and await _is_scheduled(records, sweep.expires, swept):
         return []
-    if await is_scheduled(task.expires, "task", (task.task_id, task.task_group_id)):
+    if await _is_scheduled(records, task.expires, own):
         return []
     return [Finding("it would never be deleted", repairs.schedule_deletion(sweep))]
+
+
+async def _is_scheduled(records: Records, expires: datetime, key: str) -> bool:
+    """Returns whether a deletion is scheduled: in the bucket of its hour or, if that is over, in a later bucket to
+    which it was moved."""
+    own, now = deletable_from(expires), records.runtime.now()
+    first = (await records.expiry.position()).hour
+    hours = {keys.hour(own)} if own >= first else set()
+    if own <= now:
+        last = now + LAST_RETRY + timedelta(hours=1)
+        hours |= {
+            keys.hour(first + timedelta(hours=number)) for number in range((last - first) // timedelta(hours=1) + 1)
+        }
+
+    async def is_there(hour: str) -> bool:
+        return await records.storage.tables.get(keys.EXPIRY, hour, key) is not None
+
+    return any(await in_waves(_WIDTH, is_there, sorted(hours)))
 
 
 async def _group_rows(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:

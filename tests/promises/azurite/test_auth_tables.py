@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.auth.clients.rows import ClientChanged, ClientExists, ClientRecord, ClientStore
+from shared.auth.clients.rows import ClientChanged, ClientRecord, ClientStore
 from shared.auth.roles.rows import RoleRecord, RolesChanged, RoleStore
 from shared.base.vault import Vault
 from shared.store.interface import Storage
@@ -40,7 +40,7 @@ async def test_clients_are_created_changed_and_read_by_etag(azure_storage: Stora
     many = tuple(f"secrets:get:{PRINTABLE}:{n}" for n in range(1000))
     created = await store.create(record(odd, many))
     assert await store.load(odd) == created
-    with pytest.raises(ClientExists):
+    with pytest.raises(ClientChanged):
         await store.create(record(odd))
     used = await store.mark_used(created, NOW + timedelta(hours=1), created.sealed_token)
     assert await store.load(odd) == used

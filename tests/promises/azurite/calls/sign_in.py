@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.auth.sign_in.openid import SignIn
+from shared.auth.openid import SignIn
 from shared.runtime import utc_now
 from shared.store.counting import Operations
 from shared.store.expiring import ExpiryStore
