@@ -1,5 +1,4 @@
-"""Loads the SDKs in parallel with the first calls. Indexing the functions does not need them, and they take a third of
-a start."""
+"""Loads the SDKs in parallel with the first calls. Indexing does not need them, and they take a third of a start."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ collections take a fifth of a createTask, and they find few reference cycles."""
 
 
 def load_sdks(settings: Settings) -> threading.Thread:
-    """Starts a thread that loads the SDKs. Code that imports a module before it is loaded waits for it, as for any
-    import."""
+    """Starts a thread that loads the SDKs. Code that imports a module before that waits for it, as for any import."""
     identity = settings.storage_connection_string is None or settings.servicebus_connection_string is None
     names = (*(["azure.identity.aio"] if identity else []), *SDKS)
 

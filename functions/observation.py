@@ -1,7 +1,5 @@
 """Observes each call and each message: one log line, one span, its duration, and how many storage requests it made.
-
-Each storage request and each sending of events has a span below that of its call.
-"""
+Each storage request and each sending of events has a span below that of its call."""
 
 from __future__ import annotations
 
@@ -42,12 +40,12 @@ def traced_request(tracer: Tracer, service: str, method: str, url: str) -> Itera
         yield answered
 
 
+@dataclass(frozen=True)
 class TracedPublisher:
     """A publisher that records a span for each sending."""
 
-    def __init__(self, publisher: Publisher, tracer: Tracer) -> None:
-        self._publisher = publisher
-        self._tracer = tracer
+    _publisher: Publisher
+    _tracer: Tracer
 
     async def publish(self, messages: Sequence[EventMessage]) -> None:
         """Publishes through the wrapped publisher, in a span."""
@@ -74,11 +72,6 @@ class Observed:
     failed: bool = False
     fields: dict[str, str | int] = field(default_factory=dict)
 
-    @property
-    def is_success(self) -> bool:
-        """Whether it is a call that was neither refused nor failed."""
-        return self.outcome[0] in "23" or self.outcome == CallAgain.outcome
-
 
 @contextmanager
 def observed(
@@ -104,7 +97,8 @@ def observed(
             span.set_attributes(figures)
             if seen.failed:
                 span.set_status(StatusCode.ERROR, seen.outcome)
-            is_read = seen.is_success and not operations.has_changed
+            is_success = seen.outcome[0] in "23" or seen.outcome == CallAgain.outcome
+            is_read = is_success and not operations.has_changed
             (reads if is_read else log).info(
                 "%s: %s after %.0f ms",
                 call,

@@ -11,9 +11,8 @@ from typing import Final
 import azure.functions as func
 from opentelemetry.trace import SpanKind
 
-from functions import process
+from functions import LONGEST_RUN, process
 from functions.observation import observed
-from functions.time_limits import LONGEST_RUN
 from shared.app.services import Services
 
 log = logging.getLogger("taskcluster.housekeeping")

@@ -6,12 +6,37 @@ import time
 from dataclasses import asdict
 from typing import Annotated, Literal
 
-from shared.api.answer import version_of
+from shared.api.answer import Answer, version_of
 from shared.api.endpoint import Call, Endpoints, Json
+from shared.auth.audit import Audit
+from shared.auth.clients.ending import RefusedCredentials
 from shared.base.errors import ServiceUnavailable
+from shared.base.frozen import dataclass
+from shared.base.settings import Settings
 from shared.base.types import Closed, optional
-from shared.overview.health import Finding
-from shared.overview.services import OverviewServices
+from shared.overview.gauges import Gauges
+from shared.overview.health import Finding, Health, Heartbeat
+from shared.overview.operations import Operations
+from shared.queue.claims.poll_urls import WaitingWorkerCounts
+from shared.queue.tasks.lifecycle import Lifecycle
+from shared.runtime import Runtime
+from shared.telemetry.meter import CONTENT_TYPE, exposition
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverviewServices:
+    """The services that the endpoints about the service itself call."""
+
+    settings: Settings
+    runtime: Runtime
+    audit: Audit
+    lifecycle: Lifecycle
+    heartbeat: Heartbeat
+    health: Health
+    gauges: Gauges
+    operations: Operations
+    refused_credentials: RefusedCredentials
+    waiting_workers: WaitingWorkerCounts
 
 
 class PingResponse(Closed):
@@ -107,3 +132,15 @@ async def version(services: OverviewServices, call: Call) -> Annotated[Json, Ver
 
 def _shown(finding: Finding) -> dict[str, str]:
     return {name: value for name, value in asdict(finding).items() if value}
+
+
+METRICS = Endpoints[OverviewServices]("Monitoring")
+"""/metrics for Prometheus, at the root."""
+
+
+@METRICS("metrics", "GET /metrics", "Metrics", scopes="queue:metrics")
+async def metrics(services: OverviewServices, call: Call) -> Answer:
+    """What is measured, as Prometheus scrapes it: the gauges as of now, and what this process has counted."""
+    await services.gauges.refresh()
+    services.waiting_workers.report()
+    return Answer(body=exposition(services.runtime.meter).encode(), content_type=CONTENT_TYPE)

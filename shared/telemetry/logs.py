@@ -54,8 +54,7 @@ class Record(logging.LogRecord):
         return {**self._bound, **own}
 
     def getMessage(self) -> str:  # noqa: N802 - the name that logging gives it
-        """Returns the text, and the fields as JSON. Half characters (lone surrogates), which no host takes, are
-        escaped."""
+        """Returns the text, and the fields as JSON. Lone surrogates, which no host takes, are escaped."""
         text = super().getMessage()
         if fields := self.fields:
             text = f"{text} {_ENCODER.encode(fields)}"

@@ -1,6 +1,5 @@
 """Counts and measures in memory, at the cost of a few dictionary operations a call. Exporters listen to it, and
-/metrics renders it.
-"""
+/metrics renders it."""
 
 from __future__ import annotations
 
@@ -18,13 +17,12 @@ OTHER = "(others)"
 """The value of every label of the series that takes the rest. No task queue can have this name."""
 
 Listener = Callable[[Instrument, float, Labels], None]
-"""Called with every measurement: an increment, an observation, or a gauge's new value."""
+"""Called with every measurement (an increment, an observation, a gauge's new value), under the labels of its series."""
 
 
 @dataclass
 class Distribution:
-    """The state of a histogram: how many observations fell in each bucket (the last one: above all bounds), and their
-    sum."""
+    """The state of a histogram: the observations in each bucket (the last: above all bounds), and their sum."""
 
     buckets: list[int]
     total: float = 0.0
@@ -38,6 +36,8 @@ class Distribution:
 class Meter:
     """The measurements of one process."""
 
+    process: str = ""
+    """Name of the process among those of the deployment."""
     _listeners: list[Listener] = field(default_factory=list)
     _numbers: dict[Instrument, dict[Labels, float]] = field(default_factory=dict)
     _distributions: dict[Instrument, dict[Labels, Distribution]] = field(default_factory=dict)
@@ -46,9 +46,9 @@ class Meter:
         """Adds one to a counter."""
         _check(counter, "counter", labels)
         series = self._numbers.setdefault(counter, {})
-        kept = bounded(labels, series)
+        kept = _bounded(labels, series)
         series[kept] = series.get(kept, 0) + 1
-        self._tell(counter, 1, labels)
+        self._tell(counter, 1, kept)
 
     def set(self, gauge: Instrument, value: float, *labels: str) -> None:
         """Sets a gauge."""
@@ -64,13 +64,13 @@ class Meter:
         """Adds one observation to a histogram."""
         _check(histogram, "histogram", labels)
         series = self._distributions.setdefault(histogram, {})
-        kept = bounded(labels, series)
+        kept = _bounded(labels, series)
         found = series.get(kept)
         if found is None:
             found = series[kept] = Distribution([0] * (len(histogram.buckets) + 1))
         found.buckets[bisect_left(histogram.buckets, value)] += 1
         found.total += value
-        self._tell(histogram, value, labels)
+        self._tell(histogram, value, kept)
 
     def listen(self, listener: Listener) -> None:
         """Reports what was counted so far, and every measurement from now on."""
@@ -96,9 +96,8 @@ class Meter:
             listener(instrument, value, labels)
 
 
-def bounded(labels: Labels, known: Collection[Labels]) -> Labels:
-    """Returns the labels under which a counter or histogram counts: beyond `bounds.SERIES` of them, all others share
-    one series."""
+def _bounded(labels: Labels, known: Collection[Labels]) -> Labels:
+    """Returns the labels under which a counter or histogram counts: beyond `bounds.SERIES`, all others share one."""
     return labels if labels in known or len(known) < bounds.SERIES else (OTHER,) * len(labels)
 
 
@@ -110,23 +109,21 @@ def _check(instrument: Instrument, kind: str, labels: Labels) -> None:
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def exposition(meter: Meter, process: str) -> str:
+def exposition(meter: Meter) -> str:
     """Returns everything that the meter knows, in Prometheus' text format. Series that each process counts for itself
     have the label `process`, with the name of the process."""
-    return "".join(f"{line}\n" for line in _lines(meter, process))
-
-
-def _lines(meter: Meter, process: str) -> Iterator[str]:
+    lines: list[str] = []
     for instrument, series in meter.series():
-        yield f"# HELP {instrument.name} {_escaped(instrument.description)}"
-        yield f"# TYPE {instrument.name} {instrument.kind}"
-        own = [] if instrument.kind == "gauge" and not instrument.of_process else [("process", process)]
+        lines.append(f"# HELP {instrument.name} {_escaped(instrument.description)}")
+        lines.append(f"# TYPE {instrument.name} {instrument.kind}")
+        own = [] if instrument.kind == "gauge" and not instrument.of_process else [("process", meter.process)]
         for labels, value in sorted(series.items()):
             pairs = [*zip(instrument.labels, labels, strict=True), *own]
             if isinstance(value, Distribution):
-                yield from _histogram(instrument, value, pairs)
+                lines += _histogram(instrument, value, pairs)
             else:
-                yield f"{instrument.name}{_labelled(pairs)} {_number(value)}"
+                lines.append(f"{instrument.name}{_labelled(pairs)} {_number(value)}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _histogram(instrument: Instrument, value: Distribution, pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -139,10 +136,8 @@ def _histogram(instrument: Instrument, value: Distribution, pairs: Sequence[tupl
 
 
 def _labelled(pairs: Sequence[tuple[str, str]]) -> str:
-    if not pairs:
-        return ""
     inner = ",".join(f'{name}="{_escaped(value, quote=True)}"' for name, value in pairs)
-    return f"{{{inner}}}"
+    return f"{{{inner}}}" if pairs else ""
 
 
 def _escaped(text: str, *, quote: bool = False) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from functions import time_limits
+import functions
 from shared.queue.groups import jobs
 from shared.queue.tasks import reconciler
 from tests.promises.infra import templates
@@ -27,7 +27,7 @@ def _problems(text: str) -> Iterator[str]:
     host = parse_host_json(text)
     if host.route_prefix:
         yield f"every path would begin with /{host.route_prefix}"
-    if host.function_timeout != time_limits.LONGEST_RUN + time_limits.MARGIN:
+    if host.function_timeout != functions.LONGEST_RUN + functions.MARGIN:
         yield f"functions may run for {host.function_timeout} s"
     if host.queues.message_encoding != "base64":
         yield "messages are written in base64"
@@ -50,8 +50,8 @@ def test_everything_ends_before_the_host_ends_it() -> None:
     timers = (ROOT / "functions" / "timer_triggers.py").read_text()  # its import reads the settings of an app
     assert "EXPIRY_SECONDS = 240.0\n" in timers
     for seconds in (jobs.JOB_SECONDS, reconciler.LONGEST_RUN, 240.0):
-        assert seconds + time_limits.MARGIN <= time_limits.LONGEST_RUN
-    assert time_limits.LONGEST_CALL < FRONT_END < time_limits.LONGEST_RUN
+        assert seconds + functions.MARGIN <= functions.LONGEST_RUN
+    assert functions.LONGEST_CALL < FRONT_END < functions.LONGEST_RUN
 
 
 @pytest.mark.parametrize(

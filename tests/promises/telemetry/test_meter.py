@@ -55,7 +55,7 @@ def test_upstreams_names_and_labels_are_kept() -> None:
 
 
 def test_counters_add_up_and_gauges_are_replaced() -> None:
-    meter = Meter()
+    meter = Meter("here")
     meter.add(COMPLETED, "p", "w")
     meter.add(COMPLETED, "p", "w")
     meter.add(COMPLETED, "p", "w")
@@ -68,10 +68,10 @@ def test_counters_add_up_and_gauges_are_replaced() -> None:
 
 
 def test_a_histogram_counts_up_to_and_including_its_bounds() -> None:
-    meter = Meter()
+    meter = Meter("here")
     for value in (0.05, 0.1, 0.2, 3600, 3601):
         meter.record(FAN_OUT_LAG, value)
-    text = exposition(meter, "here")
+    text = exposition(meter)
     assert 'queue_fan_out_lag_seconds_bucket{process="here",le="0.1"} 2\n' in text
     assert 'queue_fan_out_lag_seconds_bucket{process="here",le="0.25"} 3\n' in text
     assert 'queue_fan_out_lag_seconds_bucket{process="here",le="3600"} 4\n' in text
@@ -81,10 +81,10 @@ def test_a_histogram_counts_up_to_and_including_its_bounds() -> None:
 
 
 def test_what_only_a_process_knows_names_it_and_gauges_do_not() -> None:
-    meter = Meter()
+    meter = Meter("here")
     meter.add(COMPLETED, "p", "w")
     meter.set(PENDING, 7, "p", "w")
-    assert exposition(meter, "here") == (
+    assert exposition(meter) == (
         "# HELP queue_pending_tasks Pending tasks of a task queue.\n"
         "# TYPE queue_pending_tasks gauge\n"
         'queue_pending_tasks{provisionerId="p",workerType="w"} 7\n'
@@ -96,7 +96,7 @@ def test_what_only_a_process_knows_names_it_and_gauges_do_not() -> None:
 
 def test_series_of_one_name_are_bounded_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shared.base.bounds.SERIES", 3)
-    meter = Meter()
+    meter = Meter("here")
     for number in range(10):
         meter.add(COMPLETED, "p", f"w{number}")
         meter.record(WAITING, number, "p", f"w{number}")
@@ -108,13 +108,13 @@ def test_series_of_one_name_are_bounded_and_nothing_is_lost(monkeypatch: pytest.
 
 
 def test_gauges_of_a_process_name_it() -> None:
-    meter = Meter()
+    meter = Meter("here")
     meter.set(WAITING_WORKERS, 2, "p", "w", "claimWork")
-    assert parsed(exposition(meter, "here")) == {
+    assert parsed(exposition(meter)) == {
         (
             "queue_waiting_workers",
             frozenset({"provisionerId": "p", "workerType": "w", "way": "claimWork", "process": "here"}.items()),
         ): 2
     }
     meter.forget(WAITING_WORKERS, ("p", "w", "claimWork"))
-    assert parsed(exposition(meter, "here")) == {}
+    assert parsed(exposition(meter)) == {}
