@@ -81,7 +81,10 @@ class ConsoleSite:
             for path in sorted(folder.rglob("*"))
             if path.suffix in _TYPES
         }
-        prefix = f"/console/{_digest(files)}"
+        digest = hashlib.sha256()
+        for name, content in files.items():
+            digest.update(f"{name}\0{len(content)}\0".encode() + content)
+        prefix = f"/console/{digest.hexdigest()[:16]}"
         html = (folder / "index.html").read_text(encoding="utf-8").replace("{{assets}}", prefix)
         assets = {f"{prefix}/{name}": _File(_TYPES[Path(name).suffix], _served(name, files[name])) for name in files}
         found = _IMPORT_MAP.search(html)
@@ -103,8 +106,7 @@ class ConsoleSite:
         return cls(_page(html, imports, first), assets, _policy(found[1], sources, framed), pages)
 
     def answer(self, path: str, headers: Mapping[str, str]) -> Answer | None:
-        """Returns the answer for a path; None if the console has nothing there. `headers` are the request's, in lower
-        case."""
+        """Returns the answer for a path; None if the console has nothing there. Names in `headers` are lower case."""
         packed = "gzip" in headers.get("accept-encoding", "")
         if path in self.assets:
             return _answer(self.assets[path], packed, {"cache-control": _KEPT})
@@ -115,10 +117,8 @@ class ConsoleSite:
         return page
 
     def unknown(self, path: str, headers: Mapping[str, str]) -> Answer | None:
-        """Returns the 404 answer to a browser that opens an unknown address: the page, which says so.
-
-        None for programs, and for paths of the API and of assets.
-        """
+        """Returns the 404 answer to a browser that opens an unknown address: the page, which says so. None for
+        programs, and for paths of the API and of assets."""
         if path.startswith(("/api/", "/console/")) or "text/html" not in headers.get("accept", ""):
             return None
         return replace(self._page(self.page, "gzip" in headers.get("accept-encoding", "")), status=404)
@@ -184,10 +184,3 @@ def _policy(import_map: str, sources: Iterable[str], framed: str) -> str:
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     )
     return "; ".join(allowed)
-
-
-def _digest(contents: Mapping[str, bytes]) -> str:
-    digest = hashlib.sha256()
-    for name, content in contents.items():
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()[:16]

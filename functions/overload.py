@@ -45,8 +45,7 @@ class Load:
         poll_pause: float = POLL_PAUSE,
         most_bytes: int = bounds.BYTES_WAITING,
     ) -> None:
-        """Takes the limits. Long polls wait only below three quarters of `most_calls` calls; beyond `most_calls`,
-        calls take turns."""
+        """Takes the limits. Long polls wait below three quarters of `most_calls` calls; beyond it, calls take turns."""
         self._most_calls = most_calls
         self._poll_pause = poll_pause
         self._calls = Scarce(
@@ -110,11 +109,9 @@ class Load:
             self._polls.leave(place)
 
     async def falls(self) -> bool:
-        """Waits a moment for the load to fall; returns whether it has.
-
-        Long polls that have found no work wait here while the load is high: if they were answered at once, their
-        clients would call again at once. They poll for work before, while their clients are certainly connected.
-        """
+        """Waits a moment for the load to fall; returns whether it has. Long polls that have found no work wait here
+        while the load is high: if they were answered at once, their clients would call again at once. They poll for
+        work before, while their clients are certainly connected."""
         return await comes_within(self._calm, self._poll_pause)
 
     def _is_high(self, calls: int) -> bool:

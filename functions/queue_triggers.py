@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 import azure.functions as func
 from opentelemetry.trace import SpanKind
 
-from functions import process
+from functions import LONGEST_RUN, process
 from functions.observation import observed
-from functions.time_limits import LONGEST_RUN
 from shared.app.services import Services
 from shared.base.errors import ServiceUnavailable
 from shared.base.retrying import FAILED_MESSAGE, WAITING_MESSAGE
@@ -50,11 +49,11 @@ _LOGGED = {"task_id": "taskId", "run_id": "runId", "task_group_id": "taskGroupId
 """Fields of a message that every log line about it has, and their names there."""
 
 T = TypeVar("T", bound=Body)
+Work = Callable[[Services, T], Awaitable[None]]
+"""Handles the message of a queue."""
 
 
-async def handle(
-    message: func.QueueMessage, body_type: type[T], work: Callable[[Services, T], Awaitable[None]]
-) -> None:
+async def handle(message: func.QueueMessage, body_type: type[T], work: Work[T]) -> None:
     """Handles a message of an internal queue. Raises only when the message could not even be put again."""
     services = await process.services()
     text = message.get_body().decode(errors="replace")
@@ -63,9 +62,7 @@ async def handle(
         seen.failed = seen.outcome != DONE
 
 
-async def _handle(
-    services: Services, text: str, body_type: type[T], work: Callable[[Services, T], Awaitable[None]], deliveries: int
-) -> str:
+async def _handle(services: Services, text: str, body_type: type[T], work: Work[T], deliveries: int) -> str:
     queue = body_type.queue
     try:
         body = body_type.read(text)
@@ -73,23 +70,16 @@ async def _handle(
         return await _give_up(services, queue, text, "malformed")
     with bound(**{_LOGGED[name]: value for name, value in body if name in _LOGGED}):
         if deliveries > MOST_DELIVERIES:
-            return await _set_apart(services, body, text)
+            # Counts the attempts that failed because their instance died and could not count them. A random delay has
+            # the message handled apart from other suspects.
+            what = "a message of %s was not done by %d functions"
+            log.error(what, queue, MOST_DELIVERIES, extra={"action": "message_interrupted"})
+            apart = APART * services.runtime.jitter()
+            return await _again_unless_too_often(services, body, text, MOST_DELIVERIES, apart)
         return await _attempt(services, body, text, work)
 
 
-async def _set_apart(services: Services, body: Body, text: str) -> str:
-    """Counts the attempts that failed because their instance died and could not count them. Delays the message by a
-    random time, so that it is handled apart from other suspects."""
-    log.error(
-        "a message of %s was not done by %d functions",
-        body.queue,
-        MOST_DELIVERIES,
-        extra={"action": "message_interrupted"},
-    )
-    return await _again_unless_too_often(services, body, text, MOST_DELIVERIES, APART * services.runtime.jitter())
-
-
-async def _attempt(services: Services, body: T, text: str, work: Callable[[Services, T], Awaitable[None]]) -> str:
+async def _attempt(services: Services, body: T, text: str, work: Work[T]) -> str:
     queue = body.queue
     try:
         async with asyncio.timeout(LONGEST_RUN):
@@ -151,7 +141,7 @@ async def _deadline(services: Services, body: DeadlineBody) -> None:
     await services.timers.deadline_due(body.task_id, body.task_group_id, body.scheduler_id, body.put)
 
 
-FUNCTIONS: Mapping[type[Body], tuple[str, Callable[[Services, Any], Awaitable[None]]]] = {
+FUNCTIONS: Mapping[type[Body], tuple[str, Work[Any]]] = {
     ClaimBody: ("claim-expired", _claim),  # takenUntil has passed, or no worker has received the claim
     DeadlineBody: ("deadline-exceeded", _deadline),
     ResolvedBody: ("task-resolved", lambda services, body: services.resolution.resolved_due(body)),
@@ -163,7 +153,7 @@ FUNCTIONS: Mapping[type[Body], tuple[str, Callable[[Services, Any], Awaitable[No
 blueprint = func.Blueprint()
 
 
-def _add(body_type: type[Body], name: str, work: Callable[[Services, Any], Awaitable[None]]) -> None:
+def _add(body_type: type[Body], name: str, work: Work[Any]) -> None:
     """Adds a function. It receives messages as bytes: if it asked for text, the host would fail at a message that is
     not UTF-8, again and again."""
 

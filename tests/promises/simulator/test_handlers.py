@@ -48,7 +48,7 @@ def test_a_call_that_takes_too_long_is_answered_before_the_platform_ends_the_pro
     world = unordered()
     monkeypatch.setattr(app.messages.process, "services", AsyncMock(return_value=world.services))
     monkeypatch.setattr(http, "LONGEST_CALL", 0.01)
-    monkeypatch.setattr(http, "_handled", lambda *_: asyncio.Event().wait())
+    monkeypatch.setattr(http._Handling, "_handled", lambda *_: asyncio.Event().wait())
     (answer,) = world.run(http.respond(cancel_task(world), CONTEXT))
     body = json.loads(answer.get_body())
     assert (answer.status_code, body["code"]) == (503, "ServiceUnavailable")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.auth.sign_in.openid import AGAIN_WITHIN, SignIn
+from shared.auth.openid import AGAIN_WITHIN, SignIn
 from shared.base.errors import AuthenticationFailed
 from shared.store import keys
 from shared.store.expiring import ExpiryStore
