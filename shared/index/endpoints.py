@@ -17,21 +17,38 @@ from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit, hawk
 from shared.auth.authenticate import ANONYMOUS
 from shared.auth.clients.rows import ROOT_CLIENT_ID
+from shared.auth.keyring import TableKeyring
 from shared.auth.roles.expansion import ExpansionTooLarge
 from shared.base import bounds
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import ApiError, InputError
-from shared.base.frozen import replace
+from shared.base.frozen import dataclass, replace
 from shared.base.ids import digest_of
+from shared.base.settings import Settings
 from shared.base.shares import CURRENT
 from shared.base.types import Closed, Date, JsonObject, SlugId, Unique, optional, page_model
+from shared.index.entries import Index
 from shared.index.rules import HIGHEST_RANK, LOWEST_RANK, IndexEntry, split
-from shared.index.services import IndexServices
 from shared.queue.artifacts.rules import StorageType
+from shared.queue.services import ArtifactUseCases
+from shared.runtime import Runtime
 from shared.store.interface import StorageUnavailable
 
 BEWIT_LIFE = timedelta(minutes=15)
 """How long the redirection to an artifact that is not public can be followed (contract 18.5)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexServices:
+    """The services that the endpoints of the Index service call."""
+
+    settings: Settings
+    runtime: Runtime
+    keyring: TableKeyring
+    artifacts: ArtifactUseCases
+    index: Index
+    audit: audit.Audit
+
 
 Path = Annotated[str, StringConstraints(max_length=255)]
 
@@ -81,7 +98,6 @@ class ListNamespacesRequest(Closed):
 ListTasksResponse = page_model("ListTasksResponse", "A page of entries.", tasks=Unique[IndexedTaskResponse])
 ListNamespacesResponse = page_model("ListNamespacesResponse", "A page of namespaces.", namespaces=Unique[NamespaceItem])
 
-
 _FIND = "index:find-task:<indexPath>"
 
 ENDPOINTS = Endpoints[IndexServices]("Index")
@@ -129,10 +145,11 @@ async def find_tasks_at_index(services: IndexServices, call: Call) -> Annotated[
     paths = list(dict.fromkeys(call.payload(ListTasksAtIndex).indexes))
     await call.authorise({"indexPaths": paths})
     limit = _limit(call, bounds.PAGE_OF_LOOKUPS)
-    position, _, of = (start_of(call.query) or f"0~{_fingerprint(paths)}").partition("~")
+    fingerprint = digest_of("\n".join(paths))
+    position, _, of = (start_of(call.query) or f"0~{fingerprint}").partition("~")
     if not (position.isascii() and position.isdigit() and len(position) < 10):
         raise InputError("Invalid continuation token")
-    if of != _fingerprint(paths):  # a token is valid only with the list of paths that it was given for
+    if of != fingerprint:  # a token is valid only with the list of paths that it was given for
         return {"tasks": []}
     found, resume = await services.index.find_all(paths, int(position), limit)
     return {"tasks": [_shown(entry) for entry in found], **continued(None if resume is None else f"{resume}~{of}")}
@@ -272,7 +289,3 @@ def _limit(call: Call, default: int = bounds.PAGE) -> int:
     if limit == 0:
         raise InputError("`limit` must be 1 at least")
     return limit
-
-
-def _fingerprint(paths: list[str]) -> str:
-    return digest_of("\n".join(paths))

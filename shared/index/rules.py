@@ -49,18 +49,10 @@ def split(path: str) -> tuple[str, str]:
     return namespace, name
 
 
-def joined(namespace: str, name: str) -> str:
-    """Returns the path of a name in a namespace."""
-    return f"{namespace}.{name}" if namespace else name
-
-
 def replaces(new: IndexEntry, stored: IndexEntry | None, deleted: datetime | None, now: datetime) -> bool:
-    """Returns whether an entry takes the place of the stored one (contract 18.3).
-
-    The entry with the higher rank wins; if ranks are equal, the one that was requested later. So a completion whose
-    message is handled late or twice does not replace a later entry, or undo a later deletion. A deleted or expired
-    entry blocks none.
-    """
+    """Returns whether an entry takes the place of the stored one (contract 18.3). The entry with the higher rank wins;
+    if ranks are equal, the one that was requested later. So a completion whose message is handled late or twice does
+    not replace a later entry, or undo a later deletion. A deleted or expired entry blocks none."""
     if deleted is not None and new.at <= deleted:
         return False
     if stored is None or stored.expires <= now:
@@ -87,10 +79,8 @@ def paths_of(definition: Definition) -> list[str]:
 
 
 def entries_of(definition: Definition, resolved: datetime) -> list[IndexEntry]:
-    """Returns the entries that a completed task asks for by its routes and `extra.index`.
-
-    None at all if one of the values there cannot be used (contract 18.6).
-    """
+    """Returns the entries that a completed task asks for by its routes and `extra.index`. None at all if one of the
+    values there cannot be used (contract 18.6)."""
     paths = paths_of(definition)
     if not paths:
         return []

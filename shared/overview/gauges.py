@@ -23,6 +23,7 @@ from shared.telemetry.instruments import (
     PENDING,
     POISON_DEPTH,
     STALLED,
+    Instrument,
 )
 
 FRESH = timedelta(seconds=10)
@@ -36,9 +37,7 @@ NOTED_EVERY = timedelta(minutes=5)
 @dataclass(eq=False)
 class Gauges:
     """Keeps the meter's gauges up to date: one small read for each task queue, and one for each internal queue.
-
-    Bounded: where there are very many task queues, those without tasks are looked at in turn.
-    """
+    Bounded: where there are very many task queues, those without tasks are looked at in turn."""
 
     _stores: Stores
     _index: PoolIndex
@@ -62,8 +61,13 @@ class Gauges:
         now = self._stores.runtime.now()
         if now - self._read < FRESH:
             return
+
+        async def depth(gauge: Instrument, queue: str, *labels: str) -> None:
+            self._meter.set(gauge, await self._queues.length(queue), *labels)
+
         credentials = (self._ending.measure(), self._refused.measure())
-        await together(self._pools(), self._backlog(), *credentials, *map(self._poison, INTERNAL_QUEUES))
+        poison = (depth(POISON_DEPTH, poison_queue(queue), queue) for queue in INTERNAL_QUEUES)
+        await together(self._pools(), depth(EVENT_BACKLOG, EVENTS_QUEUE), *credentials, *poison)
         self._read = now
 
     async def note_waiting(self) -> None:
@@ -113,9 +117,3 @@ class Gauges:
         self._meter.set(OLDEST_PENDING, age, *labels)
         self._meter.set(DESIRED_WORKERS, counts.pending + counts.claimed, *labels)
         self._meter.set(STALLED, stall.pending if stall is not None and stall.waited >= GRACE else 0, *labels)
-
-    async def _backlog(self) -> None:
-        self._meter.set(EVENT_BACKLOG, await self._queues.length(EVENTS_QUEUE))
-
-    async def _poison(self, queue: str) -> None:
-        self._meter.set(POISON_DEPTH, await self._queues.length(poison_queue(queue)), queue)

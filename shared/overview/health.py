@@ -107,16 +107,6 @@ class Finding:
     """The command with which an operator does it, if one does."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Front:
-    """The message at the front of a queue."""
-
-    message_id: str
-    received: int
-    seen: datetime
-    """When the message was first seen at the front."""
-
-
 @dataclass(eq=False)
 class Health:
     """Looks for what an operator should know of."""
@@ -128,14 +118,14 @@ class Health:
     _refused: RefusedCredentials
     _states: TaskQueueStates
     _now: Callable[[], datetime]
-    _fronts: dict[str, _Front] = field(default_factory=dict)
+    _fronts: dict[str, tuple[object, datetime]] = field(default_factory=dict)
+    """The message at the front of each queue with how often it was received, and when it was first seen like that."""
 
     def __post_init__(self) -> None:
         self._kept: Memo[str, Sequence[Finding]] = Memo(remembered.FINDINGS, self._now)
 
     async def outage(self) -> Sequence[Finding]:
-        """Returns a finding for each silent service if tables are among the silent services, else none. Reads nothing
-        from tables."""
+        """Returns a finding for each silent service if tables are among them, else none. Reads nothing from tables."""
         silent = await self._heartbeat.silent()
         return [_silence(service) for service in silent] if "tables" in silent else []
 
@@ -155,13 +145,7 @@ class Health:
         return sorted(found, key=lambda finding: (finding.severity, finding.code))
 
     async def _stored(self) -> list[Finding]:
-        looks: list[Callable[[], Awaitable[Finding | None]]] = [
-            self._poisoned,
-            self._backlog,
-            self._job,
-            self._stalled,
-            self._refusals,
-        ]
+        looks = [self._poisoned, self._backlog, self._job, self._stalled, self._refusals]
         looks += [partial(self._late, queue) for queue in _TIMED]
         looks += [partial(self._credentials, has_ended) for has_ended in (True, False)]
         found = await in_waves(bounds.BACKGROUND, lambda look: look(), looks)
@@ -254,20 +238,15 @@ class Health:
         )
 
     async def _late(self, queue: str) -> Finding | None:
-        """Returns a finding if the message at the front of the queue is the same as a minute ago and was not received
-        meanwhile."""
-        front, now = await self._queues.peek(queue), self._now()
-        if not front:
-            self._fronts.pop(queue, None)
+        """Returns a finding if the message at the front of a queue was there a minute ago, not received since."""
+        front = [(each.receipt.message_id, each.dequeue_count) for each in await self._queues.peek(queue)]
+        now = self._now()
+        if front != self._fronts.setdefault(queue, (front, now))[0]:
+            self._fronts[queue] = front, now
+        since = self._fronts[queue][1]
+        if not front or now - since < WAITS:
             return None
-        message_id, received = front[0].receipt.message_id, front[0].dequeue_count
-        seen = self._fronts.get(queue)
-        if seen is None or (seen.message_id, seen.received) != (message_id, received):
-            self._fronts[queue] = _Front(message_id=message_id, received=received, seen=now)
-            return None
-        if now - seen.seen < WAITS:
-            return None
-        waits = _counted((now - seen.seen) // _MINUTE, "minute")
+        waits = _counted((now - since) // _MINUTE, "minute")
         return Finding(
             code=f"{queue}-late",
             severity="critical",

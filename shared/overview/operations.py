@@ -144,8 +144,14 @@ class Operations:
     _runtime: Runtime
 
     async def look(self) -> tuple[Sequence[dict[str, Any]], dict[str, str]]:
-        """Returns how many messages the internal queues hold and have given up, and when timers ran last."""
-        return await both(queue_depths(self._queues), self._times())
+        """Returns how many messages the internal queues hold and have given up, when each timer function last noted
+        what it did, and before when everything due has been deleted."""
+        depths, times = await both(
+            queue_depths(self._queues),
+            together(self._expiry.noted(), self._expiry.cursor(), self._pools.checked(), self._waiting.noted()),
+        )
+        names = "expiryNoted", "expiredBefore", "reconcilerNoted", "waitingNoted"
+        return depths, {name: format_date(time) for name, time in zip(names, times, strict=True) if time is not None}
 
     def told(self) -> dict[str, int]:
         """Returns how many waits of workers this process has ended because there was work, by the kind of answer."""
@@ -155,35 +161,26 @@ class Operations:
                 counted[way] += round(count)
         return counted
 
-    async def _times(self) -> dict[str, str]:
-        """Returns when each timer function last noted what it did, and before when everything due has been deleted."""
-        found = await together(
-            self._expiry.noted(), self._expiry.cursor(), self._pools.checked(), self._waiting.noted()
-        )
-        names = "expiryNoted", "expiredBefore", "reconcilerNoted", "waitingNoted"
-        return {name: format_date(time) for name, time in zip(names, found, strict=True) if time is not None}
-
     async def given_up(self, queue: str) -> list[dict[str, Any]]:
         """Returns the first messages of an internal queue's poison queue, with what they are about if a handler can
-        read them.
-
-        Raises ResourceNotFound if there is no such internal queue.
-        """
+        read them. Raises ResourceNotFound if there is no such internal queue."""
         _known(queue)
         found = []
         for message in await listed(self._queues, queue):
-            body = message["body"]
-            is_read = isinstance(body, dict) and _is_of(queue, body)
-            about = {name: body[name] for name in SHOWN if name in body} if is_read else {}
-            found.append({"messageId": message["id"], "put": message["put"], "readable": is_read, "about": about})
+            body, about = message["body"], None
+            if isinstance(body, dict):
+                with suppress(MalformedMessage):
+                    BODIES[queue].read(json.dumps(body))
+                    about = {name: body[name] for name in SHOWN if name in body}
+            readable = about is not None
+            found.append(
+                {"messageId": message["id"], "put": message["put"], "readable": readable, "about": about or {}}
+            )
         return found
 
     async def move(self, queue: str, how: How, message_id: str | None, entry: Entry | None = None) -> Moved:
         """Redrives or deletes the messages of an internal queue's poison queue: one message, or as many as the time
-        allows. `entry` is begun before.
-
-        Raises ResourceNotFound if there is no such internal queue.
-        """
+        allows. `entry` is begun before. Raises ResourceNotFound if there is no such internal queue."""
         _known(queue)
         until = self._runtime.now() + timedelta(seconds=SECONDS)
         if entry is not None:
@@ -192,15 +189,6 @@ class Operations:
         moved = await move(self._queues, queue, how, message_id, has_time=lambda: self._runtime.now() < until)
         note(entry, moved.done > 0)
         return moved
-
-
-def _is_of(queue: str, body: dict[str, Any]) -> bool:
-    """Returns whether the handler of a queue accepts a message."""
-    try:
-        BODIES[queue].read(json.dumps(body))
-    except MalformedMessage:
-        return False
-    return True
 
 
 def _known(queue: str) -> None:

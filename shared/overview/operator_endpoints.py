@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from pydantic import JsonValue
 
 from shared.api.endpoint import PAGING, Call, Endpoints, Json
-from shared.api.validation import continued, limit_of, start_of
+from shared.api.validation import page_of, place_of
 from shared.auth import audit
 from shared.auth.audit import AuditEntry, Subject
 from shared.base.dates import format_date
 from shared.base.types import Closed, Count, Date, optional, page_model
-from shared.overview.services import OverviewServices
+from shared.overview.endpoints import OverviewServices
 from shared.queue.pools.provisioner_endpoints import task_queue_of
 
 
@@ -160,7 +160,6 @@ AuditHistoryResponse = page_model(
     "AuditHistoryResponse", "A page of what was done, the latest first.", auditHistory=list[DetailedEntry]
 )
 
-
 ACCOUNTS = Endpoints[OverviewServices]("Audit", query=PAGING)
 """The audit endpoints of the auth API: as upstream has them, then with details."""
 
@@ -174,9 +173,8 @@ ACCOUNTS = Endpoints[OverviewServices]("Audit", query=PAGING)
 async def get_entity_history(services: OverviewServices, call: Call) -> Annotated[Json, EntityHistoryResponse]:
     """Returns who created, changed or deleted a client or a role, and when, the latest first. There is no history of
     secrets, hooks and worker pools, which this deployment does not have."""
-    kind = call.params["auditedType" if _is_detailed(call) else "entityType"]
-    subject = Subject(kind, call.params["entityId"])
-    return _page(await services.audit.of(subject, **_place(call)), detailed=_is_detailed(call))
+    subject = Subject(call.params.get("auditedType") or call.params["entityType"], call.params["entityId"])
+    return _page(call, await services.audit.of(subject, **place_of(call.query)))
 
 
 @ACCOUNTS(
@@ -187,8 +185,7 @@ async def get_entity_history(services: OverviewServices, call: Call) -> Annotate
 )
 async def list_audit_history(services: OverviewServices, call: Call) -> Annotated[Json, EntityHistoryResponse]:
     """Returns what a client did to tasks, task groups, workers, clients and roles, and when, the latest first."""
-    client_id = call.params["clientId"]
-    return _page(await services.audit.by(client_id, **_place(call)), detailed=_is_detailed(call))
+    return _page(call, await services.audit.by(call.params["clientId"], **place_of(call.query)))
 
 
 ACCOUNTS(
@@ -225,7 +222,8 @@ async def task_audit_history(services: OverviewServices, call: Call) -> Mapping[
     page may be short or empty while there is more: go on until there is no `continuationToken`. Not part of the public
     API."""
     found = await services.lifecycle.status(call.params["taskId"])
-    return await _history(services, call, audit.task(found.task_id, found.task_group_id))
+    subject = audit.task(found.task_id, found.task_group_id)
+    return _page(call, await services.audit.of(subject, **place_of(call.query)))
 
 
 @AUDIT_ENDPOINTS(
@@ -237,7 +235,8 @@ async def task_audit_history(services: OverviewServices, call: Call) -> Mapping[
 async def task_group_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """Returns who sealed or cancelled a task group or changed its priorities, and what was done to its tasks one by
     one. Not part of the public API."""
-    return await _history(services, call, audit.task_group(call.params["taskGroupId"]))
+    subject = audit.task_group(call.params["taskGroupId"])
+    return _page(call, await services.audit.of(subject, **place_of(call.query)))
 
 
 @AUDIT_ENDPOINTS(
@@ -249,25 +248,13 @@ async def task_group_audit_history(services: OverviewServices, call: Call) -> Ma
 async def worker_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """Returns who quarantined or released a worker. Not part of the public API."""
     worker = audit.worker(task_queue_of(call.params), call.params["workerGroup"], call.params["workerId"])
-    return await _history(services, call, worker)
+    return _page(call, await services.audit.of(worker, **place_of(call.query)))
 
 
-async def _history(services: OverviewServices, call: Call, subject: Subject) -> Mapping[str, Any]:
-    return _page(await services.audit.of(subject, **_place(call)), detailed=True)
-
-
-def _is_detailed(call: Call) -> bool:
-    """Returns whether histories are shown with details, which those of Taskcluster's own API do not have."""
-    return call.endpoint.output is AuditHistoryResponse
-
-
-def _place(call: Call) -> dict[str, Any]:
-    return {"start": start_of(call.query), "limit": limit_of(call.query)}
-
-
-def _page(found: tuple[list[AuditEntry], str | None], *, detailed: bool) -> Mapping[str, Any]:
-    entries, resume = found
-    return {"auditHistory": [_entry(entry, detailed) for entry in entries], **continued(resume)}
+def _page(call: Call, found: tuple[list[AuditEntry], str | None]) -> Mapping[str, Any]:
+    """Returns a page of a history, with details unless it is one of Taskcluster's own API, which has none."""
+    is_detailed = call.endpoint.output is AuditHistoryResponse
+    return page_of("auditHistory", found, lambda entry: _entry(entry, is_detailed))
 
 
 def _entry(entry: AuditEntry, detailed: bool) -> dict[str, Any]:

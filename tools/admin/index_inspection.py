@@ -8,7 +8,7 @@ from datetime import datetime
 
 from shared.base.dates import parse_date
 from shared.index.entries import Index
-from shared.index.rules import split
+from shared.index.rules import namespaces_above, split
 from shared.store import keys
 from shared.store.expiring import is_over
 from tools.admin.account import Records
@@ -93,7 +93,8 @@ def _schedule_sweep(store: Index, namespace: str) -> Repair:
 
 def _list_above(store: Index, row: IndexRow) -> Repair:
     async def repair() -> bool:
-        await store.list_above(row.path, row.expires)
+        for namespace, until in reversed(namespaces_above(row.path, row.expires)):  # not relying on the rows that exist
+            await store.list_namespace(namespace, until, await store.namespace_row(namespace))
         return True
 
     return repair

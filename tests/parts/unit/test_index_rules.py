@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shared.base.dates import format_date
 from shared.base.types import LONGEST_PATH
-from shared.index.rules import IndexEntry, entries_of, is_path, joined, namespaces_above, replaces, split
+from shared.index.rules import IndexEntry, entries_of, is_path, namespaces_above, replaces, split
 from shared.queue.tasks.definition import Definition
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -31,7 +31,6 @@ def definition(routes: list[str], **extra: Any) -> Definition:
 )
 def test_a_path_is_split_at_its_last_dot(path: str, parts: tuple[str, str]) -> None:
     assert split(path) == parts
-    assert joined(*parts) == path
 
 
 @pytest.mark.parametrize("path", ["a", "a.b", "A-9_!~*'()%.x", "x" * LONGEST_PATH])
