@@ -1,8 +1,5 @@
-"""The audit log (design 14): the Audit table, and the entry of a call.
-
-An entry is written before its call changes anything and confirmed after that, as two rows: one for what was changed,
-one for who changed it.
-"""
+"""The audit log (design 14): the Audit table, and the entry of a call. An entry is written before its call changes
+anything and confirmed after that, as two rows: one for what was changed, one for who changed it."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.columns import Columns
 from shared.store.expiring import Expiring, ExpiryStore
-from shared.store.interface import Create, Delete, Merge, Operation, Row, Storage, StorageUnavailable, Value
+from shared.store.interface import Create, Delete, Merge, Operation, Storage, StorageUnavailable
 from shared.store.partitions import END, rows_of, sweep, try_transact
 
 _CONFIRMED = "confirmed"
@@ -30,7 +27,7 @@ _CONFIRMED = "confirmed"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The object of an audited action. Tasks and groups have a `task_group_id`, since a group and its tasks share one
+    """The object of an audited action. Tasks and groups have a `task_group_id`: a group and its tasks share one
     history."""
 
     entity_type: str
@@ -67,31 +64,22 @@ class AuditEntry:
 _COLUMNS = Columns(AuditEntry, without={"key", "subject"})
 _SUBJECT_COLUMNS = Columns(Subject)
 
-
-def _encode(entry: AuditEntry) -> dict[str, Value]:
-    return {**_COLUMNS.encode(entry), **_SUBJECT_COLUMNS.encode(entry.subject)}
-
-
-def _decode(row: Row) -> AuditEntry:
-    return _COLUMNS.decode(row.values, key=row.key, subject=_SUBJECT_COLUMNS.decode(row.values))
-
-
 log = logging.getLogger("taskcluster.audit")
 
 NOBODY: Final = "anonymous"
 """Name of the client in entries of calls without credentials."""
 
 
+@dataclass
 class Entry:
-    """The audit entry of one call. The call sets `happens` to whether it has changed anything."""
+    """The audit entry of one call."""
 
-    def __init__(self, begin: Callable[[str], Awaitable[None]], detail: str) -> None:
-        self._begin = begin
-        self.detail = detail
-        """What the call changes, as the entry says it once it has begun."""
-        self.has_begun = False
-        self.happens: bool | None = False
-        """Whether the call changes something; None if that is unknown."""
+    _begin: Callable[[str], Awaitable[None]]
+    detail: str
+    """What the call changes, as the entry says it once it has begun."""
+    has_begun: bool = False
+    happens: bool | None = False
+    """Whether the call changes something; None if that is unknown."""
 
     async def begin(self) -> None:
         """Writes the entry, once: ahead of all that the call changes. Raises StorageUnavailable."""
@@ -112,20 +100,14 @@ class Entry:
 
 
 def describe(entry: Entry | None, *, old: Sequence[str], new: Sequence[str], others: Mapping[str, bool]) -> None:
-    """Notes in a call's entry, if it has one, which scopes the call grants and takes, and which of the `others` it
-    changes."""
+    """Notes in a call's entry, if it has one, which scopes the call grants and takes, and which `others` it changes."""
     if entry is not None:
-        granted, taken = sorted({*new} - {*old}), sorted({*old} - {*new})
-        parts = [_listed("granted", granted), _listed("took", taken), *(name for name in others if others[name])]
-        entry.detail = "; ".join(part for part in parts if part)
-
-
-def _listed(verb: str, scopes: Sequence[str]) -> str:
-    if not scopes:
-        return ""
-    shown = [scope if len(scope) <= _LONGEST else f"{scope[:_LONGEST]}…" for scope in scopes[:_NAMED]]
-    rest = f" and {len(scopes) - _NAMED} more" if len(scopes) > _NAMED else ""
-    return f"{verb} {', '.join(shown)}{rest}"
+        parts = []
+        for verb, scopes in (("granted", sorted({*new} - {*old})), ("took", sorted({*old} - {*new}))):
+            shown = [scope if len(scope) <= _LONGEST else f"{scope[:_LONGEST]}…" for scope in scopes[:_NAMED]]
+            rest = f" and {len(scopes) - _NAMED} more" if len(scopes) > _NAMED else ""
+            parts += [f"{verb} {', '.join(shown)}{rest}"] if scopes else []
+        entry.detail = "; ".join([*parts, *(name for name in others if others[name])])
 
 
 _NAMED = 5
@@ -156,8 +138,7 @@ class Audit:
         self, subject: Subject, action: str, client_id: str | None, detail: str = ""
     ) -> AsyncIterator[Entry]:
         """Yields the entry of a call that is made inside. It stays unconfirmed if the outcome of the call is unknown,
-        and is removed if the call was refused or changed nothing. Raises StorageUnavailable only before anything is
-        changed."""
+        and is removed if the call was refused or changed nothing. Raises StorageUnavailable only before a change."""
         now = self._runtime.now()
         written = AuditEntry(
             key=keys.audited(now, self._runtime.slugid()),
@@ -199,14 +180,12 @@ class Audit:
             for partition in new:
                 self._scheduled[partition] = day
         # Unless the rows exist: a late repeat must not undo the confirmation.
-        await self._write(entry, Create(entry.key, _encode(entry)))
+        values = {**_COLUMNS.encode(entry), **_SUBJECT_COLUMNS.encode(entry.subject)}
+        await self._write(entry, Create(entry.key, values))
 
     async def _write(self, entry: AuditEntry, operation: Operation) -> None:
-        async def write(partition: str) -> None:
-            # Refused where an earlier try has written, or removed, the row.
-            await try_transact(self._tables, keys.AUDIT, partition, [operation])
-
-        await together(*(write(partition) for partition in entry.partitions))
+        # Refused where an earlier try has written, or removed, the row.
+        await together(*(try_transact(self._tables, keys.AUDIT, each, [operation]) for each in entry.partitions))
 
     async def _conclude(self, entry: AuditEntry, operation: Merge | Delete) -> None:
         """Confirms or removes the entry. The call itself is done by then, so a failure here is only logged: the entry
@@ -219,8 +198,6 @@ class Audit:
     async def of(self, subject: Subject, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
         """Returns a page of the entries on a subject, the latest first, and where the next page starts. Those of a task
         include those of its group. A page may be short, or empty, while there is more. Raises StorageUnavailable."""
-        if limit == 0:
-            return [], None
         entries, resume = await self._page(subject.partition, start=start, limit=limit)
         if subject.entity_type == "task":
             entries = [each for each in entries if each.subject in (subject, task_group(subject.task_group_id))]
@@ -228,14 +205,16 @@ class Audit:
 
     async def by(self, client_id: str, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
         """Returns a page of the entries on what a client did, as `of` does. Raises StorageUnavailable."""
-        if limit == 0:
-            return [], None
         return await self._page(keys.audit(keys.AUDITED_BY, client_id), start=start, limit=limit)
 
     async def _page(self, partition: str, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
         """Entries, the latest first, from a key on, and where the next page starts."""
+        if limit == 0:
+            return [], None
         page = await self._tables.query(keys.AUDIT, partition, start=start, end=END, limit=limit)
-        return [_decode(row) for row in page.rows], page.resume
+        subject = _SUBJECT_COLUMNS.decode
+        entries = [_COLUMNS.decode(row.values, key=row.key, subject=subject(row.values)) for row in page.rows]
+        return entries, page.resume
 
     async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes the entries of a history that are too old. If the scheduled day's entries are not due yet, since
@@ -247,11 +226,7 @@ class Audit:
         start = expiring.resume or keys.audited_before(now - self._kept)
         pages = rows_of(self._tables, keys.AUDIT, partition, start=start, select=())
         await sweep(
-            self._tables,
-            keys.AUDIT,
-            pages,
-            is_over=lambda row: True,
-            has_time=lambda: self._runtime.now() < until,
+            self._tables, keys.AUDIT, pages, is_over=lambda row: True, has_time=lambda: self._runtime.now() < until
         )
         return None
 

@@ -17,7 +17,7 @@ from shared.api.caller import Caller
 from shared.api.scopes import ScopeSet
 from shared.auth import certificates as credentials
 from shared.auth import hawk
-from shared.auth.clients.rows import CLIENT_ID, ROOT_CLIENT_ID, Client, Keyring, Refusal
+from shared.auth.clients.rows import CLIENT_ID, ROOT_CLIENT_ID, Keyring
 from shared.auth.roles.expansion import ASSUME, ExpansionTooLarge, Roles
 from shared.base.errors import AuthenticationFailed
 from shared.base.shares import share_of
@@ -41,7 +41,7 @@ _CLIENT_ENCODINGS = (
 _RESERVED = frozenset("!$&'()*+,;=:@")
 """The characters that some clients leave unescaped in a route argument, and others do not."""
 
-_ARGUMENT = re.compile(r"<([^<>]+)>")
+_ARGUMENT = re.compile(r"(<[^<>]+>)")
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 _ENCODED_PERCENT = re.compile(r"%25(?=[0-9A-Fa-f]{2})")
 _DOT = re.compile(r"(?<=/)(?:\.|%2[Ee])(?:/|\Z)")
@@ -55,11 +55,9 @@ def target_of(url: str) -> str:
 
 
 def raw_target(url: str, headers: Mapping[str, str]) -> str | None:
-    """Returns the target as it was on the request line, if the platform passes it on; header names in lower case.
-
-    A client that can reach the app directly can send these headers itself. Therefore one counts only if it means the
-    same as the URL that was routed.
-    """
+    """Returns the target as it was on the request line, if the platform passes it on; header names in lower case. A
+    client that can reach the app directly can send these headers itself. Therefore one counts only if it means the same
+    as the URL that was routed."""
     routed = target_of(url)
     for name in _RAW_HEADERS:
         if headers.get(name):
@@ -75,10 +73,7 @@ def raw_target(url: str, headers: Mapping[str, str]) -> str | None:
 
 def signed_targets(url: str, headers: Mapping[str, str], *, route: str = "", params: Mapping[str, str]) -> list[str]:
     """Returns the targets that a client may have signed for this request, the likeliest first; each means the routed
-    one.
-
-    `route` is the endpoint's whole path with `<param>` placeholders, and `params` are their decoded values.
-    """
+    one. `route` is the endpoint's whole path with `<param>` placeholders, and `params` are their decoded values."""
     raw = raw_target(url, headers)
     if raw is not None:
         # Node's client signs what url.parse returns, in which an apostrophe is encoded, and sends it as it is.
@@ -87,24 +82,19 @@ def signed_targets(url: str, headers: Mapping[str, str], *, route: str = "", par
     _, mark, query = routed.partition("?")
     candidates = [routed]
     for safe in _CLIENT_ENCODINGS:
-        candidates.append(_rendered(route, params, safe) + mark + query)
+        encoded = {f"<{name}>": quote(value, safe=safe) for name, value in params.items()}
+        candidates.append("".join(encoded.get(part, part) for part in _ARGUMENT.split(route)) + mark + query)
     return [candidate for candidate in dict.fromkeys(candidates) if same_meaning(candidate, routed)]
 
 
 def is_ambiguous(url: str, headers: Mapping[str, str], params: Mapping[str, str]) -> bool:
     """Returns whether `signed_targets` may lack the one that the client signed, since the platform has decoded the
-    path.
-
-    It includes both spellings of each character that clients treat differently, but not every mixture of several.
+    path. It includes both spellings of each character that clients treat differently, but not every mixture of several.
     """
     if raw_target(url, headers) is not None:
         return False
     text = "".join(params.values())
     return len(_RESERVED & set(text)) > 1 or _ENCODED.search(text) is not None
-
-
-def _rendered(route: str, params: Mapping[str, str], safe: str) -> str:
-    return _ARGUMENT.sub(lambda match: quote(params[match[1]], safe=safe), route)
 
 
 def same_meaning(target: str, other: str) -> bool:
@@ -120,12 +110,8 @@ def same_meaning(target: str, other: str) -> bool:
 
 def _parameters(query: str) -> list[tuple[bytes, bytes]]:
     # By hand: urllib's parsers decode to text, where different bytes can become the same replacement character.
-    names_and_values = (parameter.partition("=") for parameter in query.split("&") if parameter)
-    return [(_decoded(name), _decoded(value)) for name, _, value in names_and_values]
-
-
-def _decoded(text: str) -> bytes:
-    return unquote_to_bytes(text.replace("+", " "))
+    parts = (parameter.replace("+", " ").partition("=") for parameter in query.split("&") if parameter)
+    return [(unquote_to_bytes(name), unquote_to_bytes(value)) for name, _, value in parts]
 
 
 ANONYMOUS = f"{ASSUME}anonymous"
@@ -194,9 +180,9 @@ class Authenticator:
         hawk.check_time(signed, now)
         if body is not None:
             hawk.check_payload(signed, content_type=content_type, body=body)
-        if (why := _refusal(issuer, now)) is not None:
-            self._keyring.refused(issuer, why)
-            raise AuthenticationFailed(_REFUSALS[why])
+        if issuer.disabled or (issuer.expires is not None and issuer.expires < now):
+            self._keyring.refused(issuer, "disabled" if issuer.disabled else "ended")
+            raise AuthenticationFailed("Client is disabled" if issuer.disabled else "Client has expired")
         roles = await self._keyring.roles()
         held, expires = _expanded(roles, issuer.scopes), issuer.expires
         if certificate is not None:
@@ -216,28 +202,16 @@ class Authenticator:
 
 
 def _expanded(roles: Roles, scopes: Iterable[str]) -> ScopeSet:
-    """Returns the expansion of scopes that a request relies on. Raises AuthenticationFailed where it costs too much.
-
-    An expansion is the union of those of its scopes: what is expanded already is not expanded again.
-    """
+    """Returns the expansion of scopes that a request relies on. Raises AuthenticationFailed where it costs too much. An
+    expansion is the union of those of its scopes: what is expanded already is not expanded again."""
     try:
         return roles.expand(scopes)
     except ExpansionTooLarge as error:
         raise AuthenticationFailed(f"The credentials cannot be used: {error}") from None
 
 
-_REFUSALS: Mapping[Refusal, str] = {"disabled": "Client is disabled", "ended": "Client has expired"}
-
-
-def _refusal(client: Client, now: datetime) -> Refusal | None:
-    if client.disabled:
-        return "disabled"
-    return "ended" if client.expires is not None and client.expires < now else None
-
-
 def _check_issuer(certificate: credentials.Certificate, client_id: str, issuing: ScopeSet) -> None:
-    """Raises AuthenticationFailed if an issuer grants scopes that it lacks, or a name that it may not create (contract
-    11.3)."""
+    """Raises AuthenticationFailed if an issuer grants scopes that it lacks, or a forbidden name (contract 11.3)."""
     if certificate.issuer is not None:
         if not CLIENT_ID.fullmatch(client_id):
             raise AuthenticationFailed("the name of temporary credentials has characters that no client id may have")

@@ -1,7 +1,5 @@
-"""Temporary credentials: certificates of version 1, how they are issued and how they are checked.
-
-Pure. The rules are contract 11.3, the credentials of a claim contract 5.3.
-"""
+"""Temporary credentials: certificates of version 1, how they are issued and how they are checked. Pure. The rules are
+contract 11.3, the credentials of a claim contract 5.3."""
 
 from __future__ import annotations
 
@@ -195,8 +193,7 @@ def task_client_id(*, task_id: str, run_id: int, worker_group: str, worker_id: s
 
 
 def task_scopes(*, task_id: str, run_id: int, scopes: Iterable[str]) -> list[str]:
-    """Returns the scopes of a claim's credentials: what the worker needs for this run, then the task's own (contract
-    5.3)."""
+    """Returns the scopes of a claim's credentials: what the run needs, then the task's own (contract 5.3)."""
     return [
         f"queue:reclaim-task:{task_id}/{run_id}",
         f"queue:resolve-task:{task_id}/{run_id}",

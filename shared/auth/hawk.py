@@ -44,8 +44,7 @@ class MacMismatch(AuthenticationFailed):
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """The address at which clients believe the service to be: host in lower case, and port. Both are part of what they
-    sign."""
+    """The address at which clients believe the service to be: host in lower case, and port. Both are signed."""
 
     host: str
     port: int
@@ -109,9 +108,7 @@ def has_bewit(target: str) -> bool:
 
 def parse_bewit(target: str) -> tuple[Signed, str]:
     """Returns the bewit of a request target, and the target as it was signed, without it. Raises AuthenticationFailed.
-
-    If the parameter is repeated, the last one counts. The others remain part of the signed target.
-    """
+    If the parameter is repeated, the last one counts. The others remain part of the signed target."""
     if len(target) > MAX_LENGTH:
         raise AuthenticationFailed("URL too long for a bewit")
     *_, parameter = _BEWIT.finditer(target)
@@ -139,8 +136,7 @@ def make_bewit(
     share: Share,
 ) -> str:
     """Returns a bewit, which goes into a URL as `?bewit=…`: until `expiry` it lets anyone GET the resource (contract
-    11.6). It carries no more of the client's scopes than `authorized_scopes` (contract 11.4), and its use counts for
-    `share`."""
+    11.6). It carries only `authorized_scopes` of the client's scopes (contract 11.4); its use counts for `share`."""
     restriction = json.dumps({"authorizedScopes": list(authorized_scopes), SHARE: share}, separators=(",", ":"))
     ext = base64.b64encode(restriction.encode()).decode()
     signed = Signed(id=client_id, ts=str(int(expiry.timestamp())), mac="", ext=ext, bewit=True)
@@ -151,10 +147,8 @@ def make_bewit(
 
 def check_mac(signed: Signed, *, keys: Sequence[str], method: str, resources: Sequence[str], site: Site) -> int:
     """Returns which of the keys signed this request for one of the resources. Raises MacMismatch when none did.
-
     `resources` are the request targets (path and query, percent-encoding as on the request line) that mean the routed
-    request; all are tried, so that the time taken does not disclose which one it was.
-    """
+    request; all are tried, so that the time taken does not disclose which one it was."""
     given = signed.mac.encode()
     matching = [
         number

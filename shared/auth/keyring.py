@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 
-from shared.auth.clients.rows import Client, ClientChanged, ClientRecord, ClientStore, Refusal
+from shared.auth.clients.rows import Client, ClientChanged, ClientRecord, ClientStore, Keyring, Refusal
 from shared.auth.roles.expansion import Roles
 from shared.auth.roles.rows import RoleSnapshot, RoleStore
 from shared.base import remembered
@@ -26,8 +27,9 @@ class _Known:
     record: ClientRecord
 
 
-class TableKeyring:
-    """See `clients.Keyring`. A change made through this process is seen by it at once, by others within 60 s."""
+class TableKeyring(Keyring):
+    """The keyring of a deployment: clients from settings, and those of the tables. A change made through this process
+    is seen by it at once, by others within 60 s."""
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class TableKeyring:
         note_refused: Callable[[str, Refusal], None] | None = None,
     ) -> None:
         """Makes the keyring. `note_refused` is told the id of each client that is refused, and why."""
-        self._static = {client.client_id: client for client in static}
+        super().__init__(static)
         self._clients = clients
         self._roles = roles
         self._vault = vault
@@ -50,33 +52,22 @@ class TableKeyring:
         self._note_refused = note_refused
 
     @property
-    def static(self) -> Iterable[Client]:
-        """The clients that come from settings."""
-        return self._static.values()
-
-    def is_static(self, client_id: str) -> bool:
-        """Returns whether a client comes from settings and can't be changed through the API."""
-        return client_id in self._static or client_id.startswith("static/")
+    def static(self) -> Mapping[str, Client]:
+        """The clients that come from settings, which can't be changed through the API."""
+        return self._given
 
     async def client(self, client_id: str) -> Client | None:
-        """Returns the client of that id. Raises StorageUnavailable."""
-        if client_id in self._static:
-            return self._static[client_id]
+        if client_id in self._given:
+            return self._given[client_id]
         known = await self._known.read(client_id, lambda: self._read(client_id))
         return known.client if known else None
 
     async def roles(self) -> Roles:
-        """Returns all roles. Raises StorageUnavailable."""
         return (await self._snapshot.read("", self._roles.load)).roles
 
-    async def granting(self, role: str) -> str | None:
-        """Returns what `Roles.granting` returns for all roles. Raises StorageUnavailable."""
-        return (await self.roles()).granting(role)
-
     async def used(self, client: Client) -> None:
-        """Notes the use at most once an hour, all processes together. A failure is ignored: the next use is noted
-        instead."""
-        if client.client_id in self._static:
+        """Notes the use at most once an hour, all processes together. After a failure the next use is noted."""
+        if client.client_id in self._given:
             return
         try:
             known = await self._known.read(client.client_id, lambda: self._read(client.client_id))
@@ -87,13 +78,11 @@ class TableKeyring:
             self.forget_client(client.client_id)
 
     def refused(self, client: Client, why: Refusal) -> None:
-        """Passes the refusal on to `note_refused`, without a storage request."""
         if self._note_refused is not None:
             self._note_refused(client.client_id, why)
 
     async def _note_use(self, known: _Known) -> None:
-        """Writes conditionally (ETag), so that only one of several processes succeeds and no concurrent change is
-        overwritten."""
+        """Writes conditionally (ETag): one of several processes succeeds, and no concurrent change is overwritten."""
         client_id, sealed = known.client.client_id, known.record.sealed_token
         if client_id in self._noting:
             return
@@ -127,20 +116,16 @@ class TableKeyring:
             if self._note_refused is not None:
                 self._note_refused(client_id, "unreadable")
             return None
+        replaced_token = None
+        if record.replaced_token is not None:
+            with suppress(CannotOpen):  # encrypted with a key that is no longer configured
+                replaced_token = self._vault.open(client_id, record.replaced_token)
         client = Client(
-            client_id=record.client_id,
+            client_id=client_id,
             access_token=token,
             scopes=record.scopes,
             expires=record.expires,
             disabled=record.disabled,
-            replaced_token=self._replaced_token(record),
+            replaced_token=replaced_token,
         )
         return _Known(client, record)
-
-    def _replaced_token(self, record: ClientRecord) -> str | None:
-        if record.replaced_token is None:
-            return None
-        try:
-            return self._vault.open(record.client_id, record.replaced_token)
-        except CannotOpen:
-            return None  # encrypted with a key that is no longer configured

@@ -1,4 +1,5 @@
-"""Endpoints of the auth API on scopes and signatures: models, rows and handlers (contract 11.5, 11.7)."""
+"""Endpoints of the auth API on scopes, signatures, and signing in with an OpenID Connect provider: models, rows and
+handlers (contract 11.5, 11.7, 11.8)."""
 
 from __future__ import annotations
 
@@ -9,18 +10,17 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, RootModel, StringConstraints
 
 from shared.api.endpoint import Call, Endpoints, Json
+from shared.auth.account_endpoints import AuthServices, ClientId
 from shared.auth.authenticate import Authenticator, target_of
+from shared.auth.certificates import temporary_credentials
 from shared.auth.clients.accounts import NEVER
-from shared.auth.clients.endpoints import ClientId
-from shared.auth.clients.rows import Client, StaticClients
+from shared.auth.clients.rows import ROOT_CLIENT_ID, Client, Keyring
 from shared.auth.roles.expansion import ExpansionTooLarge
-from shared.auth.services import AuthServices
 from shared.base.dates import format_date
-from shared.base.errors import AuthenticationFailed, InputError
+from shared.base.errors import AuthenticationFailed, InputError, ResourceNotFound
 from shared.base.types import Closed, Date, OneOf, Scope, Unique, optional
 
 TESTER = "tester"
-
 TESTER_TOKEN = "no-secret"  # noqa: S105 - public: the test endpoints' own, which opens nothing else
 
 ANSWER_HOLDS = timedelta(minutes=15)
@@ -28,7 +28,6 @@ ANSWER_HOLDS = timedelta(minutes=15)
 
 NOBODY = "auth-failed:no-auth"
 """The client id that the test endpoints report for a request without credentials."""
-
 
 _METHODS = (
     "get post put head delete options trace copy lock mkcol move purge propfind proppatch unlock report mkactivity "
@@ -172,7 +171,87 @@ async def _tested(
     services: AuthServices, call: Call, held: Sequence[str], required: Sequence[str]
 ) -> Mapping[str, Any]:
     tester = Client(client_id=TESTER, access_token=TESTER_TOKEN, scopes=tuple(held))
-    authenticator = Authenticator(StaticClients([tester]), services.settings.root_url, services.runtime.now)
+    authenticator = Authenticator(Keyring([tester]), services.settings.root_url, services.runtime.now)
     caller = await call.authenticate(authenticator)
     caller.require({"AllOf": list(required)})
     return {"clientId": caller.client_id or NOBODY, "scopes": list(caller.scopes)}
+
+
+LASTS = timedelta(hours=1)
+"""For how long the credentials of a sign-in work."""
+
+
+class OpenidProvider(Closed):
+    """With whom people sign in."""
+
+    issuer: str
+    clientId: str
+    scopes: str
+    name: str
+
+
+class SignInOptionsResponse(Closed):
+    """The provider by which people sign in. Without one nobody can."""
+
+    provider: OpenidProvider = optional()
+
+
+class SignInRequest(Closed):
+    """The ID token of a sign-in, and the nonce that was sent with the request for it. A workload has none, nor has a
+    token that a browser got for its refresh token."""
+
+    idToken: Annotated[str, StringConstraints(max_length=65536)]
+    nonce: Annotated[str, StringConstraints(min_length=16, max_length=1024)] = optional()
+    refreshed: bool = optional()
+
+
+class SignInResponse(Closed):
+    """Temporary credentials; `certificate` is JSON as text."""
+
+    clientId: ClientId
+    accessToken: str
+    certificate: str
+
+
+@ENDPOINTS("signInOptions", "GET /sign-in", "How to Sign In", stability="experimental")
+async def sign_in_options(services: AuthServices, call: Call) -> Annotated[Json, SignInOptionsResponse]:
+    """Returns with which OpenID Connect provider people sign in to the console, if there is one. Not part of the public
+    API."""
+    if services.sign_in is None:
+        return {}
+    settings = services.settings
+    return {
+        "provider": {
+            "issuer": settings.openid_issuer,
+            "clientId": settings.openid_client_id,
+            "scopes": settings.openid_scopes,
+            "name": settings.openid_name,
+        }
+    }
+
+
+@ENDPOINTS("signIn", "POST /sign-in", "Sign In", input=SignInRequest, stability="experimental")
+async def sign_in(services: AuthServices, call: Call) -> Annotated[Json, SignInResponse]:
+    """Exchanges an ID token of the provider for temporary credentials of an hour, with the roles that the settings give
+    to the groups and application roles in the token; without a nonce, one of a workload, with the role that is named
+    after its subject. Not part of the public API."""
+    request, settings, now = call.payload(SignInRequest), services.settings, services.runtime.now()
+    given = request.model_fields_set
+    # Browsers send a nonce when they request a token, and say so when they refresh one; workloads do neither.
+    if "nonce" in given or ("refreshed" in given and request.refreshed):
+        if services.sign_in is None:
+            raise ResourceNotFound("nobody can sign in here: no OpenID Connect provider is set up")
+        identity = await services.sign_in.identity(request.idToken, request.nonce if "nonce" in given else None)
+    elif services.workload_sign_in is None:
+        raise ResourceNotFound("no workload can sign in here: no issuer of its ID tokens is set up")
+    else:
+        identity = await services.workload_sign_in.identity(request.idToken)
+    return temporary_credentials(
+        client_id=identity.client_id,
+        scopes=identity.scopes,
+        start=now,
+        expiry=now + LASTS,
+        issuer=ROOT_CLIENT_ID,
+        issuer_token=settings.root_access_token.get_secret_value(),
+        seed=services.runtime.slugid() + identity.share,
+    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import StringConstraints
@@ -15,7 +17,6 @@ from shared.auth.clients.rows import (
     MAX_CLIENT_ID,
     Client,
     ClientChanged,
-    ClientExists,
     ClientRecord,
     ClientStore,
     is_client_id,
@@ -39,9 +40,10 @@ ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 NEVER = datetime(3000, 1, 1, tzinfo=UTC)
 """Expiration shown for clients that never expire: the API requires a date."""
 
+_CONTENDED = "the client is being changed by others; send the call again"
+
 Authorise = Callable[[Sequence[str]], Awaitable[None]]
 """Raises InsufficientScopes unless the caller may make the call, granting these scopes."""
-
 
 Description = Annotated[str, StringConstraints(max_length=10240)]
 
@@ -57,10 +59,8 @@ class CreateClientRequest(Closed):
 
 @dataclass(frozen=True, eq=False)
 class ClientAccounts:
-    """The registered clients. Static ones, from the settings, are not among them and can't be changed here.
-
-    Everything may raise StorageUnavailable.
-    """
+    """The registered clients. Static ones, from the settings, are not among them and can't be changed here. Everything
+    may raise StorageUnavailable."""
 
     _clients: ClientStore
     _keyring: TableKeyring
@@ -70,15 +70,14 @@ class ClientAccounts:
 
     async def page(self, prefix: str, *, start: str, limit: int) -> tuple[list[dict[str, Any]], str | None]:
         """Clients whose id starts with the prefix, beginning at a key, and the key at which the next page starts.
-
         Static clients are among them. A page ends early if the expanded scopes of its clients have too many characters.
         """
         records, resume = await self._clients.page(prefix, start=start, limit=limit)
         keys = {row_key(record.client_id): record for record in records} | {
-            key: record
-            for record in map(_static_record, self._keyring.static)
-            if record.client_id.startswith(prefix)
-            and start <= (key := row_key(record.client_id))
+            key: _static_record(client)
+            for client_id, client in self._keyring.static.items()
+            if client_id.startswith(prefix)
+            and start <= (key := row_key(client_id))
             and (resume is None or key < resume)
         }
         found: list[dict[str, Any]] = []
@@ -93,7 +92,7 @@ class ClientAccounts:
 
     async def get(self, client_id: str) -> dict[str, Any]:
         """Returns one client, without its token; also a static one. Raises ResourceNotFound."""
-        static = next((client for client in self._keyring.static if client.client_id == client_id), None)
+        static = self._keyring.static.get(client_id)
         record = await self._existing(client_id) if static is None else _static_record(static)
         return await self._described(record)
 
@@ -106,11 +105,8 @@ class ClientAccounts:
         *,
         creator: str | None = None,
     ) -> dict[str, Any]:
-        """Makes a client and returns it with its token, which cannot be read again.
-
-        A repeat by the same `creator` within 15 minutes returns the same. Raises InputError, InsufficientScopes,
-        RequestConflict.
-        """
+        """Makes a client and returns it with its token, which cannot be read again. A repeat by the same `creator`
+        within 15 minutes returns the same. Raises InputError, InsufficientScopes, RequestConflict."""
         scopes = tuple(request.scopes or ())
         refuse_double_stars(scopes)
         self._refuse_static(client_id)
@@ -137,29 +133,35 @@ class ClientAccounts:
         )
         await self._schedule_deletion(record)
         try:
-            record, token = await self._create(record, token, entry)
+            async for _ in attempts(self._runtime):
+                made = await self._written(self._clients.create(record), entry)
+                if made is None:
+                    note(entry, False)
+                    made = await self._clients.load(client_id)
+                    if made is None:
+                        continue  # it has just been deleted
+                    note(entry, made.sealed_token == record.sealed_token)  # the answer to our own write was lost
+                    token = self._same_token(made, record)
+                return {**await self._described(made), "accessToken": token}
         finally:
             self._keyring.forget_client(client_id)  # also when the answer was lost: the client may be there
-        return {**await self._described(record), "accessToken": token}
+        raise ServiceUnavailable(_CONTENDED)
 
-    async def _create(self, record: ClientRecord, token: str, entry: Entry | None) -> tuple[ClientRecord, str]:
-        """Returns the new client, or the one that an earlier call of the same content has made, with its token."""
-        async for _ in attempts(self._runtime):
-            note(entry, None)
-            try:
-                created = await _fitting(self._clients.create(record))
-            except (ClientExists, InputError) as error:
-                note(entry, False)
-                if isinstance(error, InputError):
-                    raise
-                existing = await self._clients.load(record.client_id)
-            else:
-                note(entry, True)
-                return created, token
-            if existing is not None:  # else it has just been deleted
-                note(entry, existing.sealed_token == record.sealed_token)  # the answer to our own write was lost
-                return existing, self._same_token(existing, record)
-        raise ServiceUnavailable("the client is being changed by others; send the call again")
+    async def _written(
+        self, write: Awaitable[ClientRecord], entry: Entry | None, *, happens: bool = True
+    ) -> ClientRecord | None:
+        """Returns what was written, None if somebody else has changed the client. Notes in the entry whether this
+        changes something. Raises InputError if the client is too large."""
+        note(entry, None)
+        try:
+            written = await write
+        except ValueError as error:
+            note(entry, False)
+            raise InputError(f"the client is too large: {error}") from None
+        except ClientChanged:
+            return None
+        note(entry, happens)
+        return written
 
     async def update(
         self,
@@ -171,10 +173,8 @@ class ClientAccounts:
         read: str = "",
     ) -> dict[str, Any]:
         """Changes a client, if it was last modified at the time `read`, where that is given. The caller needs only the
-        scopes that are new to the client.
-
-        Raises InputError, ResourceNotFound, RequestConflict, InsufficientScopes, ServiceUnavailable.
-        """
+        scopes that are new to the client. Raises InputError, ResourceNotFound, RequestConflict, InsufficientScopes,
+        ServiceUnavailable."""
         refuse_double_stars(request.scopes or ())
         expires, tried = parse_date(request.expires), list[ClientRecord]()
 
@@ -204,7 +204,7 @@ class ClientAccounts:
             tried.append(changed)
             return changed
 
-        return await self._described(await self._change(client_id, changed, entry))
+        return await self._change(client_id, changed, entry)
 
     async def set_disabled(self, client_id: str, disabled: bool, entry: Entry | None = None) -> dict[str, Any]:
         """Switches a client off or on. Raises InputError, ResourceNotFound, ServiceUnavailable."""
@@ -212,7 +212,7 @@ class ClientAccounts:
         async def changed(record: ClientRecord) -> ClientRecord:
             return replace(record, disabled=disabled)
 
-        return await self._described(await self._change(client_id, changed, entry))
+        return await self._change(client_id, changed, entry)
 
     async def reset_access_token(self, client_id: str, entry: Entry | None = None) -> dict[str, Any]:
         """Returns a new token in place of the old one. Raises InputError, ResourceNotFound, ServiceUnavailable."""
@@ -225,7 +225,7 @@ class ClientAccounts:
                 record, sealed_token=sealed, replaced_token=record.sealed_token, last_rotated=now, last_modified=now
             )
 
-        return {**await self._described(await self._change(client_id, changed, entry)), "accessToken": token}
+        return {**await self._change(client_id, changed, entry), "accessToken": token}
 
     async def delete(self, client_id: str, entry: Entry | None = None) -> None:
         """Removes a client, if there is one of that id. Raises InputError."""
@@ -240,13 +240,10 @@ class ClientAccounts:
             self._keyring.forget_client(client_id)
 
     async def _change(
-        self,
-        client_id: str,
-        changed: Callable[[ClientRecord], Awaitable[ClientRecord]],
-        entry: Entry | None = None,
-    ) -> ClientRecord:
+        self, client_id: str, changed: Callable[[ClientRecord], Awaitable[ClientRecord]], entry: Entry | None
+    ) -> dict[str, Any]:
         """Reads the client, computes the changed one, and writes it on condition that nobody else has changed it
-        (ETag). Starts again if somebody has."""
+        (ETag). Starts again if somebody has. Returns the client as it is shown."""
         self._refuse_static(client_id)
         tried: list[ClientRecord] = []
         async for _ in attempts(self._runtime):
@@ -255,21 +252,14 @@ class ClientAccounts:
             # The answer to an earlier write of this call may have been lost. In that case the record is what that write
             # has written.
             happens = any(_is_same(existing, each) for each in tried) or not _is_same(existing, record)
-            note(entry, None)
             tried.append(record)
             try:
-                written = await _fitting(self._clients.replace(record))
-            except InputError:
-                note(entry, False)
-                raise
-            except ClientChanged:
-                continue
-            else:
-                note(entry, happens)
-                return written
+                written = await self._written(self._clients.replace(record), entry, happens=happens)
             finally:
                 self._keyring.forget_client(client_id)
-        raise ServiceUnavailable("the client is being changed by others; send the call again")
+            if written is not None:
+                return await self._described(written)
+        raise ServiceUnavailable(_CONTENDED)
 
     async def _existing(self, client_id: str) -> ClientRecord:
         record = await self._clients.load(client_id)
@@ -279,32 +269,21 @@ class ClientAccounts:
 
     def _same_token(self, record: ClientRecord, wanted: ClientRecord) -> str:
         """Returns the token of a client that is there already, if this call repeats the one that made it. Somebody else
-        who may create the client does not get it so: what is done with it would be noted as the client's.
-
-        Raises RequestConflict.
-        """
-        same = (
-            record.creator == wanted.creator
-            and record.description == wanted.description
-            and record.expires == wanted.expires
-            and record.scopes == wanted.scopes
-            and record.delete_on_expiration == wanted.delete_on_expiration
-            and not record.disabled
-            and wanted.created - record.created <= REPEATABLE
-        )
-        if same:
-            try:
+        who may create the client does not get it so: what is done with it would be noted as the client's. Raises
+        RequestConflict."""
+        compared = attrgetter("creator", "description", "expires", "scopes", "delete_on_expiration")
+        is_same = compared(record) == compared(wanted) and not record.disabled
+        if is_same and wanted.created - record.created <= REPEATABLE:
+            with suppress(CannotOpen):  # encrypted with a key that is no longer configured: this is no repeat
                 return self._vault.open(record.client_id, record.sealed_token)
-            except CannotOpen:
-                pass  # encrypted with a key that is no longer configured: this call cannot be a repeat
         raise RequestConflict(f"There is a client {record.client_id} already, and it is another one")
 
     async def _schedule_deletion(self, record: ClientRecord) -> None:
-        """Schedules the client's deletion before the client is written. The expiry job checks the client before it
-        deletes it."""
+        """Schedules the client's deletion before the client is written. The expiry job checks the client first."""
         if record.delete_on_expiration:
             due = max(record.expires, self._runtime.now())
-            await self._expiry.client(record.client_id, row_key(record.client_id), due)
+            words, values = (row_key(record.client_id),), {"clientId": record.client_id}
+            await self._expiry.write(due, "client", words, values)
 
     async def _described(self, record: ClientRecord) -> dict[str, Any]:
         roles = await self._keyring.roles()
@@ -334,7 +313,7 @@ class ClientAccounts:
         return self._runtime.slugid() + self._runtime.slugid()
 
     def _refuse_static(self, client_id: str) -> None:
-        if self._keyring.is_static(client_id):
+        if client_id in self._keyring.static or client_id.startswith("static/"):
             raise InputError(f"{client_id} is a static client: it can be changed in the settings only")
 
 
@@ -372,10 +351,3 @@ def refuse_double_stars(scopes: Sequence[str]) -> None:
     for scope in scopes:
         if scope.endswith("**"):
             raise InputError(f"scopes must not end with `**`: {scope}")
-
-
-async def _fitting(write: Awaitable[ClientRecord]) -> ClientRecord:
-    try:
-        return await write
-    except ValueError as error:
-        raise InputError(f"the client is too large: {error}") from None

@@ -66,8 +66,7 @@ class Ending:
 
 
 class EndingCredentials:
-    """Finds clients that expire soon or have expired: reads a small page per thousand clients, at most every ten
-    minutes."""
+    """Finds clients that expire soon or have expired: a small page per thousand clients, at most every ten minutes."""
 
     def __init__(self, clients: ClientStore, runtime: Runtime) -> None:
         self._clients = clients
@@ -109,11 +108,9 @@ class _Seen:
 
 
 class RefusedCredentials:
-    """Clients that exist and are refused again and again, in any process: what fails already, and why.
-
-    A refusal costs its caller nothing: it is noted in memory, and written later. Forged requests are not noted, since
-    anybody can send the name of a client.
-    """
+    """Clients that exist and are refused again and again, in any process: what fails already, and why. A refusal costs
+    its caller nothing: it is noted in memory, and written later. Forged requests are not noted, since anybody can send
+    the name of a client."""
 
     def __init__(self, tables: Tables, runtime: Runtime) -> None:
         self._tables = tables
@@ -138,7 +135,11 @@ class RefusedCredentials:
     async def flush(self) -> None:
         """Writes the clients that are refused repeatedly: one request, or none if there are no such clients. Raises
         StorageUnavailable."""
-        due = {client_id: seen for client_id, seen in self._seen.items() if _is_due(seen)}
+        due = {
+            client_id: seen
+            for client_id, seen in self._seen.items()
+            if (seen.last - seen.first >= AGAIN if seen.written is None else seen.last - seen.written >= WRITTEN_EVERY)
+        }
         if not due:
             return
         rows = [
@@ -151,8 +152,7 @@ class RefusedCredentials:
                 self._seen[client_id] = replace(goes_on, written=seen.last)
 
     async def keep_flushing(self) -> None:
-        """Flushes every minute, for as long as the process lives. Clients that cannot be written are written the next
-        time."""
+        """Flushes every minute, for as long as the process lives. What cannot be written waits for the next time."""
         while True:
             await self._runtime.sleep(FLUSH_SECONDS)
             try:
@@ -184,9 +184,3 @@ class RefusedCredentials:
         found = {str(row.values["clientId"]): _refused(row) for row in page.rows}
         lately = self._runtime.now() - LATELY
         return {client_id: each for client_id, each in sorted(found.items()) if each.last >= lately}
-
-
-def _is_due(seen: _Seen) -> bool:
-    if seen.written is not None:
-        return seen.last - seen.written >= WRITTEN_EVERY
-    return seen.last - seen.first >= AGAIN

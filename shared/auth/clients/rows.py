@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal
 
 from shared.auth.roles.expansion import Roles
 from shared.base.dates import format_date
@@ -33,7 +33,6 @@ CLIENT_ID = re.compile(r"[A-Za-z0-9!@/:.+|_-]+")
 ROOT_CLIENT_ID = "static/taskcluster/root"
 """Id of the root client, as in every deployment of Taskcluster. It has the scopes `*`, for bootstrapping, and issues
 the credentials that the queue hands out."""
-ACCESS_TOKEN = re.compile(r"[a-zA-Z0-9_-]{22,66}")
 
 Refusal = Literal["disabled", "ended", "token", "unreadable"]
 """Why a client that exists is refused: somebody has disabled it; its time is over; it signs with a token that was
@@ -67,59 +66,28 @@ class Client:
         return (self.access_token, *self.retired_tokens)
 
 
-class Keyring(Protocol):
-    """Finds clients and roles for authentication. Answers may be up to 60 s old (design 2.8)."""
+class Keyring:
+    """Finds clients and roles for authentication: here those that it was given, whose use and refusals are not noted.
+    Answers of `keyring.TableKeyring` may be up to 60 s old (design 2.8), and it may raise StorageUnavailable."""
+
+    def __init__(self, clients: Iterable[Client], roles: Roles | None = None) -> None:
+        self._given = {client.client_id: client for client in clients}
+        self._roles_given = roles or Roles({})
 
     async def client(self, client_id: str) -> Client | None:
-        """Returns the client of that id, also if it is disabled or expired; None when there is none. Raises
-        StorageUnavailable."""
-        ...
+        """Returns the client of that id, also if it is disabled or expired; None when there is none."""
+        return self._given.get(client_id)
 
     async def roles(self) -> Roles:
-        """Returns all roles. Raises shared.store.interface.StorageUnavailable."""
-        ...
+        """Returns all roles."""
+        return self._roles_given
 
     async def used(self, client: Client) -> None:
         """Notes that a request was signed by this client, or with credentials that it has issued. Never fails."""
-        ...
 
     def refused(self, client: Client, why: Refusal) -> None:
         """Notes that this client, or credentials that it has issued, was just refused. Only a request that somebody
         with a token of the client has signed counts: anybody can send its name. Makes no storage request."""
-        ...
-
-
-class StaticClients:
-    """A keyring of clients that come from settings, as the root client does. It knows the roles it was given."""
-
-    def __init__(self, clients: Iterable[Client], roles: Roles | None = None) -> None:
-        self._clients = {client.client_id: client for client in clients}
-        self._roles = roles or Roles({})
-
-    async def client(self, client_id: str) -> Client | None:
-        return self._clients.get(client_id)
-
-    async def roles(self) -> Roles:
-        return self._roles
-
-    async def used(self, client: Client) -> None:
-        """Does nothing: the use of static clients is not noted."""
-
-    def refused(self, client: Client, why: Refusal) -> None:
-        """Does nothing: refusals of static clients are not noted."""
-
-
-def root_client(client_id: str, access_token: str, previous_token: str | None = None) -> Client:
-    """Returns the client of a deployment's operator, which may do everything; it also issues the credentials of claims.
-
-    Raises ValueError for an id or a token that clients may not have (contract 11.3).
-    """
-    if CLIENT_ID.fullmatch(client_id) is None:
-        raise ValueError(f"{client_id!r} cannot be a client id")
-    if not all(ACCESS_TOKEN.fullmatch(token) for token in (access_token, previous_token) if token is not None):
-        raise ValueError(f"the access token of {client_id} must be 22 to 66 letters, digits, - or _")
-    retired = () if previous_token is None else (previous_token,)
-    return Client(client_id=client_id, access_token=access_token, scopes=("*",), retired_tokens=retired)
 
 
 TABLE = "Clients"
@@ -131,12 +99,8 @@ _CHUNK = 30_000
 """Characters of the scopes' JSON in one property; a text property holds 32 K."""
 
 
-class ClientExists(ServiceError):
-    """There is a client of that id already."""
-
-
 class ClientChanged(ServiceError):
-    """Somebody else has changed or removed the client since it was read."""
+    """Somebody else has made, changed or removed the client since it was read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,13 +150,8 @@ class ClientStore:
         return rows_of(self._tables, TABLE, _PARTITION, select=_TERM)
 
     async def create(self, record: ClientRecord) -> ClientRecord:
-        """Adds a client. Raises ClientExists, and ValueError when it is too large for a row."""
-        try:
-            (etag,) = await self._tables.transact(
-                TABLE, _PARTITION, [Create(row_key(record.client_id), _encode(record))]
-            )
-        except TransactionRefused:
-            raise ClientExists from None
+        """Adds a client. Raises ClientChanged if there is one, and ValueError when it is too large for a row."""
+        (etag,) = await self._write(Create(row_key(record.client_id), _encode(record)))
         return replace(record, etag=etag)
 
     async def replace(self, record: ClientRecord) -> ClientRecord:
@@ -208,23 +167,15 @@ class ClientStore:
 
     async def delete(self, client_id: str) -> bool:
         """Removes a client if it is unchanged since it was read, so that a late request cannot remove a client that was
-        created since.
-
-        Returns whether there was one.
-        """
-
-        async def may_go(record: ClientRecord) -> bool:
-            return True
-
-        return await self._delete(client_id, may_go, if_gone=False)
+        created since. Returns whether there was one."""
+        return bool(await self._delete(client_id))
 
     async def delete_expired(
         self, client_id: str, now: datetime, ahead: Callable[[], Awaitable[None]] | None = None
     ) -> bool:
         """Removes a client that has expired and is to be deleted then. Returns whether it is gone. `ahead` is awaited
         before the deletion. The expiry job calls this; it leaves a client that was prolonged, since that one has a
-        later row in the Expiry table. If the client changes meanwhile, it is judged again: a change need not prolong
-        it."""
+        later row in the Expiry table. If the client changes meanwhile, it is judged again."""
 
         async def may_go(record: ClientRecord) -> bool:
             has_expired = record.delete_on_expiration and record.expires <= now
@@ -232,25 +183,24 @@ class ClientStore:
                 await ahead()
             return has_expired
 
-        return await self._delete(client_id, may_go, if_gone=True)
+        return await self._delete(client_id, may_go) is not False
 
     async def _delete(
-        self, client_id: str, may_go: Callable[[ClientRecord], Awaitable[bool]], *, if_gone: bool
-    ) -> bool:
-        """Removes a client if `may_go` allows it; returns whether it did. Returns `if_gone` if there is no such
-        client."""
+        self, client_id: str, may_go: Callable[[ClientRecord], Awaitable[bool]] | None = None
+    ) -> bool | None:
+        """Removes a client if `may_go` allows it; returns whether it did, None if there is no such client."""
         async for _ in attempts(self._runtime):
             record = await self.load(client_id)
             if record is None:
-                return if_gone
-            if not await may_go(record):
+                return None
+            if may_go is not None and not await may_go(record):
                 return False
             with suppress(ClientChanged):
                 await self._write(Delete(row_key(client_id), record.etag))
                 return True
         raise StorageUnavailable("the client is being changed all the time")
 
-    async def _write(self, operation: Merge | Replace | Delete) -> list[str]:
+    async def _write(self, operation: Create | Merge | Replace | Delete) -> list[str]:
         try:
             return await self._tables.transact(TABLE, _PARTITION, [operation])
         except TransactionRefused:

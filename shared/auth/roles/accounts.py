@@ -51,10 +51,8 @@ class RoleAccounts:
     async def page(
         self, start: str, limit: int | None, *, text: int = bounds.PAGE_OF_SCOPES
     ) -> tuple[list[dict[str, Any]], str | None]:
-        """Roles in the order of their ids, beginning at `start`, and the id at which the next page starts.
-
-        Without a limit, all of them. In any case, a page ends early if its scopes have too many characters.
-        """
+        """Roles in the order of their ids, beginning at `start`, and the id at which the next page starts. Without a
+        limit, all of them. In any case, a page ends early if its scopes have too many characters."""
         snapshot = await self._roles.load()
         found: list[dict[str, Any]] = []
         for role_id in _from(snapshot, start):
@@ -94,15 +92,11 @@ class RoleAccounts:
                     raise RequestConflict(f"There is a role {role_id} already, and it is another one")
                 return _described(snapshot, existing)
             now = parse_date(format_date(self._runtime.now()))
-            record = RoleRecord(
-                role_id=role_id,
-                scopes=scopes,
-                description=request.description,
-                created=now,
-                last_modified=now,
+            made = RoleRecord(
+                role_id=role_id, scopes=scopes, description=request.description, created=now, last_modified=now
             )
-            tried.append(record)
-            return await self._put(snapshot, record, entry)
+            tried.append(made)
+            return await self._put(snapshot, made, entry)
 
         return await self._change(attempt)
 
@@ -116,10 +110,7 @@ class RoleAccounts:
         read: str = "",
     ) -> dict[str, Any]:
         """Changes a role, if it was last modified at the time `read`, where that is given. The caller needs only the
-        scopes that are new to the role.
-
-        Raises ResourceNotFound, RequestConflict, InsufficientScopes, InputError.
-        """
+        scopes that are new to the role. Raises ResourceNotFound, RequestConflict, InsufficientScopes, InputError."""
 
         scopes, tried = _scopes_of(request), list[RoleRecord]()
 
@@ -128,13 +119,12 @@ class RoleAccounts:
             record = _existing(snapshot, role_id)
             if record not in tried:
                 refuse_changed(record.last_modified, read)
-            had = _had(snapshot, record)
-            describe(
-                entry,
-                old=record.scopes,
-                new=scopes,
-                others={"description": record.description != request.description},
-            )
+            try:
+                had = snapshot.roles.expand(record.scopes)
+            except ExpansionTooLarge:
+                had = ScopeSet(record.scopes)  # what the role grants before the change, as far as it can be told
+            others = {"description": record.description != request.description}
+            describe(entry, old=record.scopes, new=scopes, others=others)
             await authorise([scope for scope in scopes if scope not in had])
             changed = replace(
                 record,
@@ -179,8 +169,7 @@ class RoleAccounts:
         return _described(following, record)
 
     async def _change(self, attempt: Callable[[RoleSnapshot], Awaitable[T]]) -> T:
-        """Returns a compare-and-swap loop: reads all roles, decides, and writes on condition that nobody has changed
-        them since."""
+        """Reads all roles, decides, and writes on condition that nobody has changed them since; begins again if so."""
         async for _ in attempts(self._runtime, LOST_RACE_FOR_ROLES):
             try:
                 return await attempt(await self._roles.load())
@@ -205,15 +194,6 @@ def _existing(snapshot: RoleSnapshot, role_id: str) -> RoleRecord:
     if record is None:
         raise ResourceNotFound(f"Role {role_id} not found")
     return record
-
-
-def _had(snapshot: RoleSnapshot, record: RoleRecord) -> ScopeSet:
-    """Returns the scopes that a role grants before a change. If their expansion is too large, only the role's own
-    scopes."""
-    try:
-        return snapshot.roles.expand(record.scopes)
-    except ExpansionTooLarge:
-        return ScopeSet(record.scopes)
 
 
 def _described(snapshot: RoleSnapshot, record: RoleRecord) -> dict[str, Any]:

@@ -103,22 +103,22 @@ class Roles:
         self._kept = 0
 
     def expand(self, scopes: Iterable[str]) -> ScopeSet:
-        """Returns the scopes with everything that their `assume:` scopes stand for, recursively, in normal form.
-
-        Raises ExpansionTooLarge.
-        """
+        """Returns the scopes with everything that their `assume:` scopes stand for, recursively, in normal form. Raises
+        ExpansionTooLarge."""
         key = frozenset(scopes)
         expanded = self._expanded.get(key)
         if expanded is None:
-            expanded = self.expand_afresh(key, ExpansionWork())
-            self._keep(key, expanded)
+            expanded = self._expanded[key] = self.expand_afresh(key, ExpansionWork())
+            self._kept += len(key) + len(expanded)
+            while self._kept > bounds.EXPANDED_SCOPES:
+                dropped, value = self._expanded.popitem(last=False)
+                self._kept -= len(dropped) + len(value)
         else:
             self._expanded.move_to_end(key)
         return expanded
 
     def granting(self, role: str) -> str | None:
-        """Returns the role that grants something to the holder of `role`: that role, or the most specific one with a
-        star."""
+        """Returns the role that grants something to holders of `role`: that one, or the most specific with a star."""
         if role in self.scopes_by_role:
             return role
         prefix = self.prefixes.longest(role)
@@ -126,21 +126,11 @@ class Roles:
 
     def shown(self, scopes: Iterable[str]) -> list[str]:
         """Returns the expansion as descriptions of clients and roles show it; the scopes themselves where it is too
-        large.
-
-        Operators must be able to look at such a client or role to mend it.
-        """
+        large. Operators must be able to look at such a client or role to mend it."""
         try:
             return list(self.expand(scopes))
         except ExpansionTooLarge:
             return list(ScopeSet(scopes))
-
-    def _keep(self, key: frozenset[str], expanded: ScopeSet) -> None:
-        self._expanded[key] = expanded
-        self._kept += len(key) + len(expanded)
-        while self._kept > bounds.EXPANDED_SCOPES:
-            dropped, value = self._expanded.popitem(last=False)
-            self._kept -= len(dropped) + len(value)
 
     def expand_afresh(self, scopes: frozenset[str], work: ExpansionWork) -> ScopeSet:
         """Expands as `expand` does, but without the cache and counting the work. Raises ExpansionTooLarge."""
@@ -174,8 +164,7 @@ class Roles:
             yield from self._rule(prefix + "*").grants(role[len(prefix) :], work)
 
     def _assuming_all(self, prefix: str, work: ExpansionWork) -> Iterator[str]:
-        """Yields what every role grants whose id starts with the prefix. A star at the end of such an id stands for any
-        continuation."""
+        """Yields what every role grants whose id starts with the prefix. A star at its end stands for anything."""
         for position in range(bisect_left(self.ids, prefix), len(self.ids)):
             if not self.ids[position].startswith(prefix):
                 return

@@ -53,8 +53,7 @@ class RoleRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class RoleSnapshot:
-    """All roles at one time. A change that is written against this snapshot is refused if roles were changed since it
-    was read."""
+    """All roles at one time. A change that is decided on it is refused if roles were changed since it was read."""
 
     records: Mapping[str, RoleRecord]
     etag: str | None
@@ -64,9 +63,7 @@ class RoleSnapshot:
     @classmethod
     def of(cls, records: Mapping[str, RoleRecord], etag: str | None) -> RoleSnapshot:
         return cls(
-            records=records,
-            etag=etag,
-            roles=Roles({role_id: record.scopes for role_id, record in records.items()}),
+            records=records, etag=etag, roles=Roles({role_id: record.scopes for role_id, record in records.items()})
         )
 
 
@@ -78,34 +75,26 @@ class RoleStore:
         self._runtime = runtime or Runtime()
 
     async def load(self) -> RoleSnapshot:
-        """Returns a consistent snapshot of all roles. Raises also if roles change too often to read one.
-
-        One page is a snapshot. Several pages are one only if the header, which every change rewrites, is the same
-        before and after. A mixture of roles from different times could grant scopes that were never granted together.
-        """
+        """Returns a consistent snapshot of all roles. Raises also if roles change too often to read one. One page is a
+        snapshot. Several pages are one only if the header, which every change rewrites, is the same before and after. A
+        mixture of roles from different times could grant scopes that were never granted together."""
         async for _ in attempts(self._runtime, LOST_RACE_FOR_ROLES):
-            pages, rows = await self._read()
+            pages, rows = 0, list[Row]()  # the header comes first
+            async for page in rows_of(self._tables, TABLE, _PARTITION, start=_HEADER, end="role\x7f"):
+                pages += 1
+                rows.extend(page)
             etag = next((row.etag for row in rows if row.key == _HEADER), None)
-            if pages == 1 or etag == await self._etag():
-                records = [_decode(row) for row in rows if row.key.startswith(_ROLE)]
+            header = None if pages == 1 else await self._tables.get(TABLE, _PARTITION, _HEADER)
+            if pages == 1 or etag == (header and header.etag):
+                roles = (row.values for row in rows if row.key.startswith(_ROLE))
+                records = [_COLUMNS.decode(each, scopes=unpack_scopes(each)) for each in roles]
                 return RoleSnapshot.of({record.role_id: record for record in records}, etag)
         raise StorageUnavailable("roles are being changed all the time")
 
-    async def _read(self) -> tuple[int, list[Row]]:
-        """Reads all rows, the header first. Returns the number of pages that they took, and the rows."""
-        pages, rows = 0, list[Row]()
-        async for page in rows_of(self._tables, TABLE, _PARTITION, start=_HEADER, end="role\x7f"):
-            pages += 1
-            rows.extend(page)
-        return pages, rows
-
-    async def _etag(self) -> str | None:
-        header = await self._tables.get(TABLE, _PARTITION, _HEADER)
-        return None if header is None else header.etag
-
     async def put(self, snapshot: RoleSnapshot, record: RoleRecord) -> None:
         """Adds or replaces a role. Raises RolesChanged, and ValueError when it is too large for a row."""
-        await self._write(snapshot, Upsert(role_key(record.role_id), _encode(record)))
+        values = {**_COLUMNS.encode(record), **pack_scopes(record.scopes)}
+        await self._write(snapshot, Upsert(role_key(record.role_id), values))
 
     async def delete(self, snapshot: RoleSnapshot, role_id: str) -> None:
         """Removes a role of the snapshot. Raises RolesChanged."""
@@ -129,11 +118,3 @@ def role_key(role_id: str) -> str:
 
 
 _COLUMNS = Columns(RoleRecord, without={"scopes"})
-
-
-def _encode(record: RoleRecord) -> dict[str, Value]:
-    return {**_COLUMNS.encode(record), **pack_scopes(record.scopes)}
-
-
-def _decode(row: Row) -> RoleRecord:
-    return _COLUMNS.decode(row.values, scopes=unpack_scopes(row.values))

@@ -47,12 +47,9 @@ class RolesRefused(ServiceError):
 
 
 class _Node(NamedTuple):
-    """A node in the graph of which roles can be reached from which.
-
-    `role`: one role. `under`: all roles whose ids start with the text. `over`: the role whose id is the text and a
-    star, and all roles with a star whose prefixes are shorter prefixes of the text. Without `under` and `over` the
-    graph could have an edge for each pair of roles.
-    """
+    """A node in the graph of which roles can be reached from which. `role`: one role. `under`: all roles whose ids
+    start with the text. `over`: the role whose id is the text and a star, and all roles with a star whose prefixes are
+    shorter prefixes of the text. Without `under` and `over` the graph could have an edge for each pair of roles."""
 
     kind: str
     text: str
@@ -90,8 +87,7 @@ def check(roles: Roles) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Assumed:
-    """The roles that a scope of a role may assume: the one with this id or, if it is a prefix, all whose ids start with
-    it."""
+    """The roles that a role's scope may assume: the one with this id or, if it is a prefix, all that start with it."""
 
     text: str
     is_prefix: bool

@@ -13,7 +13,7 @@ from shared.api.scopes import ScopeSet, satisfies
 from shared.auth import certificates as credentials
 from shared.auth import hawk
 from shared.auth.authenticate import Authenticator
-from shared.auth.clients.rows import Client, StaticClients
+from shared.auth.clients.rows import Client, Keyring
 from shared.auth.roles.expansion import Roles
 from shared.base.errors import AuthenticationFailed
 from tests.selection import examples
@@ -22,7 +22,7 @@ NOW = datetime.fromtimestamp(1767225600, UTC)
 TOKEN = "some-token-0123456789abcdef"
 SITE = hawk.Site.of("https://tc.example.com")
 AUTHENTICATOR = Authenticator(
-    StaticClients([Client(client_id="some", access_token=TOKEN, scopes=("a*",))], Roles({"anonymous": ["public"]})),
+    Keyring([Client(client_id="some", access_token=TOKEN, scopes=("a*",))], Roles({"anonymous": ["public"]})),
     "https://tc.example.com",
     lambda: NOW,
 )

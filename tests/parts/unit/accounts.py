@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.api.scopes import ScopeSet, satisfies
 from shared.auth.clients.accounts import Authorise, ClientAccounts, CreateClientRequest
-from shared.auth.clients.rows import ClientStore, Refusal, root_client
+from shared.auth.clients.rows import Client, ClientStore, Refusal
 from shared.auth.keyring import TableKeyring
 from shared.auth.roles.accounts import CreateRoleRequest, RoleAccounts
 from shared.auth.roles.rows import RoleStore
@@ -22,7 +22,7 @@ from tests.parts.twin import MemoryStorage
 
 OLD_KEY = base64.urlsafe_b64encode(b"o" * 32).decode()
 KEY = base64.urlsafe_b64encode(b"k" * 32).decode()
-ROOT = root_client("root", "root-token-0123456789abcdef")
+ROOT = Client(client_id="root", access_token="root-token-0123456789abcdef", scopes=("*",))
 
 
 @dataclass

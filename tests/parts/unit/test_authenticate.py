@@ -14,7 +14,7 @@ from shared.api.caller import Caller
 from shared.auth import certificates as credentials
 from shared.auth import hawk
 from shared.auth.authenticate import Authenticator
-from shared.auth.clients.rows import Client, Refusal, StaticClients, root_client
+from shared.auth.clients.rows import Client, Keyring, Refusal
 from shared.auth.roles.expansion import Roles
 from shared.base.errors import AuthenticationFailed, InsufficientScopes
 from shared.base.shares import NAMELESS
@@ -26,9 +26,9 @@ TOKEN = "some-token-0123456789abcdef"
 FORMER_TOKEN = "former-token-0123456789abc"
 TARGET = "/api/queue/v1/task/x%2Fy"
 SEED = "AAAAAAAAQACAAAAAAAAAAABBBBBBBBRBCBBBBBBBBBBQ"
-KEYRING = StaticClients(
+KEYRING = Keyring(
     [
-        root_client("root", ROOT_TOKEN, PREVIOUS_ROOT_TOKEN),
+        Client(client_id="root", access_token=ROOT_TOKEN, scopes=("*",), retired_tokens=(PREVIOUS_ROOT_TOKEN,)),
         Client(client_id="some", access_token=TOKEN, scopes=("a:*", "assume:r", "auth:create-client:some/*")),
         Client(client_id="wide", access_token=TOKEN, scopes=("assume:p/*",)),
         Client(client_id="reset", access_token=TOKEN, scopes=("*",), replaced_token=FORMER_TOKEN),
@@ -304,7 +304,7 @@ async def test_scopes_that_expand_to_too_much_are_refused() -> None:
             await call(headers)
 
 
-class NotedKeyring(StaticClients):
+class NotedKeyring(Keyring):
     """The keyring of these tests, which remembers what it was told."""
 
     def __init__(self) -> None:

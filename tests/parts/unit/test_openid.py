@@ -13,8 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from shared.auth.openid import FirstExchange, Identity, IdTokens, SignIn, WorkloadSignIn
 from shared.auth.roles.expansion import Roles
-from shared.auth.sign_in.openid import FirstExchange, Identity, IdTokens, SignIn, WorkloadSignIn
 from shared.base.errors import AuthenticationFailed
 from shared.base.settings import Settings
 from shared.base.shares import NAMELESS, share_of
@@ -145,10 +145,10 @@ SUBJECT = "repo:my-org/my-repo:ref:refs/heads/main"
 
 
 def workloads(issuer: Issuer, *roles: str) -> WorkloadSignIn:
-    async def granting(role: str) -> str | None:
-        return Roles({each: ["a"] for each in roles}).granting(role)
+    async def known() -> Roles:
+        return Roles({each: ["a"] for each in roles})
 
-    return WorkloadSignIn(issuer.tokens(ROOT_URL), "github", granting)
+    return WorkloadSignIn(issuer.tokens(ROOT_URL), "github", known)
 
 
 def job_token(**changes: Any) -> str:

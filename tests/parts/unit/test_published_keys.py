@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from jwt import PyJWK
 
-from shared.auth.sign_in.openid import KEYS_LAST, KEYS_REST, PublishedKeys, fetch
+from shared.auth.openid import KEYS_LAST, KEYS_REST, PublishedKeys, fetch
 from shared.base.bounds import SIGN_INS_WAITING
 from shared.base.errors import AuthenticationFailed, ServiceUnavailable
 from tests.parts.unit.test_openid import ISSUER, NONCE, OTHER_RSA, Issuer, published, token

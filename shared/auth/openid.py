@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from shared.auth.roles.expansion import Roles
 from shared.base import bounds
 from shared.base.errors import AuthenticationFailed, ServiceUnavailable
 from shared.base.frozen import dataclass
@@ -39,8 +40,7 @@ LEEWAY = timedelta(minutes=1)
 KEYS_LAST = timedelta(hours=1)
 """How long published keys are kept, so that a withdrawn one is not used for longer."""
 KEYS_REST = timedelta(seconds=30)
-"""Shortest time between two readings of the keys because of a token with an unknown key: anybody can make up such a
-token."""
+"""Shortest time between two readings of the keys because of a token with an unknown key: anybody can make one up."""
 FAILURE_RESTS = timedelta(seconds=5)
 """How long after a failed reading of the keys everybody is answered with that failure."""
 AGAIN_WITHIN = timedelta(minutes=1)
@@ -51,9 +51,7 @@ EVERYBODY = "*"
 """Stands for all who can sign in, in the mapping from groups to roles."""
 _FETCH_SECONDS = 5.0
 _LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
-"""Later expirations of tokens are treated as this one, in seconds since the epoch: the last day that dates can express.
-"""
-_CLAIMS = ("groups", "roles")
+"""Later expirations of tokens count as this one, in seconds since the epoch: the last day that dates can express."""
 _SUBJECT = re.compile(r"[\x21-\x29\x2b-\x7e]{1,500}")
 """The characters of scopes, without the asterisk and the space."""
 _PLAIN = re.compile(r"[A-Za-z0-9@:.+|_-]")
@@ -67,8 +65,7 @@ class Identity:
     scopes: Sequence[str]
     share: Share
     """The share that the identity's calls count for. An identity that somebody has given a role has its own. All who
-    only have the role that everybody has share one: the provider may give out as many identities as somebody asks for.
-    """
+    only have the role that everybody has share one: a provider may give out as many identities as somebody wants."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,11 +84,8 @@ class SignIn:
 
     async def identity(self, id_token: str, nonce: str | None) -> Identity:
         """Returns who the token is about. One that was refreshed has no nonce (OpenID Connect Core 12.2): it must have
-        just been issued.
-
-        Raises AuthenticationFailed, also for one that was exchanged more than a minute ago, ServiceUnavailable if the
-        provider does not answer, StorageUnavailable.
-        """
+        just been issued. Raises AuthenticationFailed, also for one that was exchanged more than a minute ago,
+        ServiceUnavailable if the provider does not answer, StorageUnavailable."""
         claims = await self.tokens.claims(id_token, *(() if nonce is None else ("nonce",)))
         if nonce is None:
             if self.now() - datetime.fromtimestamp(int(claims["iat"]), UTC) > REFRESHED_WITHIN:
@@ -101,23 +95,20 @@ class SignIn:
         user = claims.get(self.user_claim)
         if not isinstance(user, str) or not user:
             raise AuthenticationFailed(f"the ID token has no claim {self.user_claim}")
-        held = {value for name in _CLAIMS for value in _words(claims.get(name))}
+        given = (value if isinstance(value, list) else [value] for value in map(claims.get, ("groups", "roles")))
+        held = {value for values in given for value in values if isinstance(value, str)}
         roles = dict.fromkeys(role for value, role in self.roles if value in {EVERYBODY, *held})
         is_known = any(value in held for value, _ in self.roles if value != EVERYBODY)
-        await self._exchange(id_token, int(claims["exp"]))
+        until = datetime.fromtimestamp(min(int(claims["exp"]), _LATEST), UTC) + LEEWAY
+        # The signature is left out of the hash: the same content can have several valid signatures.
+        first = await self.first_exchange(digest_of(id_token.rpartition(".")[0]), until)
+        if self.now() - first > AGAIN_WITHIN:
+            raise AuthenticationFailed("the ID token was exchanged before; sign in again")
         return Identity(
             client_id=f"login/{self.name}/{_escaped(user)}",
             scopes=[f"assume:{role}" for role in roles],
             share=share_of(f"sign-in {self.tokens.issuer} {user if is_known else EVERYBODY}") if roles else NAMELESS,
         )
-
-    async def _exchange(self, id_token: str, expires: int) -> None:
-        """Raises AuthenticationFailed for a token that was exchanged before. The signature is left out of the hash: the
-        same content can have several valid signatures."""
-        until = datetime.fromtimestamp(min(expires, _LATEST), UTC) + LEEWAY
-        first = await self.first_exchange(digest_of(id_token.rpartition(".")[0]), until)
-        if self.now() - first > AGAIN_WITHIN:
-            raise AuthenticationFailed("the ID token was exchanged before; sign in again")
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +123,7 @@ class WorkloadSignIn:
 
     tokens: IdTokens
     name: str
-    granting: Callable[[str], Awaitable[str | None]]
-    """Finds the role, perhaps one with a star, that grants something to the holder of a role."""
+    roles: Callable[[], Awaitable[Roles]]
 
     async def identity(self, id_token: str) -> Identity:
         """Returns who the token is about. Raises AuthenticationFailed, ServiceUnavailable if the provider does not
@@ -143,7 +133,7 @@ class WorkloadSignIn:
             # A scope that ends with an asterisk would stand for the roles of other subjects, too.
             raise AuthenticationFailed("the ID token's subject has characters that a role cannot be named with")
         role = f"{self.name}:{subject}"
-        granted_by = await self.granting(role)
+        granted_by = (await self.roles()).granting(role)
         return Identity(
             client_id=f"workload/{self.name}/{_escaped(subject)}",
             scopes=[f"assume:{role}"],
@@ -191,8 +181,7 @@ class IdTokens:
 class PublishedKeys:
     """The keys with which a provider signs. Anybody can make up a token, and the provider may be slow or silent. So a
     known key is found without waiting, and is read again before it is too old. Calls with unknown keys share one
-    reading and its failure, which is remembered; only a bounded number of them wait for it, and the oldest give way to
-    newer ones."""
+    reading and its failure, which is remembered; few of them wait for it, and the oldest give way to newer ones."""
 
     def __init__(self, issuer: str, fetch: Fetch, monotonic: Callable[[], float]) -> None:
         self._issuer = issuer
@@ -283,8 +272,7 @@ class PublishedKeys:
 
 
 async def fetch(url: str) -> bytes:
-    """Returns what a provider publishes. Redirects are not followed. Raises ValueError for more than a mebibyte,
-    OSError."""
+    """Returns what a provider publishes. Redirects are not followed. Raises OSError, ValueError for over a mebibyte."""
     import aiohttp  # takes a tenth of a second, and few deployments need it here
 
     timeout = aiohttp.ClientTimeout(total=_FETCH_SECONDS)
@@ -301,11 +289,6 @@ async def fetch(url: str) -> bytes:
     except aiohttp.ClientError as error:
         raise ConnectionError(repr(error)) from error
     return bytes(content)
-
-
-def _words(claim: object) -> list[str]:
-    values = claim if isinstance(claim, list) else [claim]
-    return [value for value in values if isinstance(value, str)]
 
 
 def _escaped(user: str) -> str:
