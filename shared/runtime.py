@@ -25,8 +25,7 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """Time, ids, randomness, waiting and measurements of one process. They are passed in, so that tests can control
-    them."""
+    """Time, ids, randomness, waiting and measurements of one process, which tests replace by their own."""
 
     now: Callable[[], datetime] = utc_now
     slugid: Callable[[], str] = new_slugid
@@ -46,14 +45,13 @@ def attempts(
     """Yields the attempts of a compare-and-swap loop, counted from 0, with a pause before each one but the first. The
     body reads, decides, and writes on condition that no one else has written since. It returns when that succeeds, and
     continues with the next attempt when it does not. After the loop the caller says what a lost race means, usually by
-    raising ServiceUnavailable: the call may be repeated. There are as many attempts as `retries` says, and more until
-    `at_least` has passed."""
+    raising ServiceUnavailable: the call may be repeated. There are as many as `retries` says, and more until `at_least`
+    has passed."""
     return _Attempts(runtime, retries, runtime.now() + at_least)
 
 
 class _Attempts:
-    """The iterator of `attempts`. It is no generator, since a generator that is left before its end would have to be
-    closed."""
+    """The iterator of `attempts`. It is no generator: one that is left before its end has to be closed."""
 
     def __init__(self, runtime: Runtime, retries: Retries, until: datetime) -> None:
         self._runtime = runtime

@@ -61,7 +61,6 @@ class Answer:
 
 NO_CONTENT = Answer(status=204)
 
-
 _SAFE = "".join(map(chr, range(0x20, 0x7F)))
 
 
@@ -78,7 +77,7 @@ def fixed_headers(root_url: str) -> dict[str, str]:
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
     """Returns a JSON answer."""
-    return Answer(status=status, body=to_json(value), headers=headers or {})
+    return Answer(status=status, body=write(value), headers=headers or {})
 
 
 def pack(answer: Answer) -> Answer:
@@ -106,10 +105,8 @@ def echo(body: bytes, payload: Any) -> Any:
 
 
 def error_answer(error: ApiError, *, method: str, params: Mapping[str, str], payload: Any, now: datetime) -> Answer:
-    """Returns the error envelope. `method` is the endpoint's name, `payload` what `echo` makes of the body.
-
-    It never has more than MOST_REFUSED bytes, whatever the caller sent.
-    """
+    """Returns the error envelope. `method` is the endpoint's name, `payload` what `echo` makes of the body. It never
+    has more than MOST_REFUSED bytes, whatever the caller sent."""
     time = format_date(now)
     message = (
         f"{_cut(error.message, MOST_SAID)}\n\n---\n\n* method:     {method}\n* errorCode:  {error.code}\n"
@@ -122,7 +119,7 @@ def error_answer(error: ApiError, *, method: str, params: Mapping[str, str], pay
         headers["retry-after"] = error.retry_after
     shown = {name: _cut(value, MOST_NAMED) for name, value in params.items()}
     request_info = {"method": method, "params": shown, "payload": payload, "time": time}
-    body = to_json({"code": error.code, "message": message, "requestInfo": request_info})
+    body = write({"code": error.code, "message": message, "requestInfo": request_info})
     return Answer(status=error.status, body=body, headers=headers, outcome=error.outcome)
 
 
@@ -131,11 +128,6 @@ def _cut(text: str, most: int) -> str:
     if len(text) <= most and len(write(text)) <= most + 2:
         return text
     return f"{text[: most // 6]}… (cut: {len(text)} characters)"  # a character takes up to six bytes: \u0000
-
-
-def to_json(value: Any) -> bytes:
-    """Returns JSON text as responses carry it."""
-    return write(value)
 
 
 _ROBOTS = b"User-agent: *\nDisallow: /\n"

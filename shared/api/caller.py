@@ -59,7 +59,6 @@ class Verifier(Protocol):
         self, method: str, targets: Sequence[str], headers: Mapping[str, str], body: bytes | None
     ) -> Caller:
         """Finds out who sent a request, as `Authenticator.caller` does."""
-        ...
 
 
 class Authenticate(Protocol):
@@ -68,4 +67,3 @@ class Authenticate(Protocol):
     async def __call__(self, verifier: Verifier | None = None) -> Caller:
         """Authenticates the request with the given verifier, by default that of the deployment. Raises
         AuthenticationFailed, StorageUnavailable."""
-        ...

@@ -1,7 +1,5 @@
-"""An endpoint, and one call of it as its handler sees it.
-
-An endpoint is one row of the one table behind routes, references and the OpenAPI document (design 8).
-"""
+"""An endpoint, and one call of it as its handler sees it. An endpoint is one row of the one table behind routes,
+references and the OpenAPI document (design 8)."""
 
 from __future__ import annotations
 
@@ -18,15 +16,7 @@ from typing_extensions import TypeVar
 
 from shared.api.answer import Answer
 from shared.api.caller import Authenticate, Caller
-from shared.api.scopes import (
-    Params,
-    Template,
-    certainly_missing,
-    holds,
-    is_optional,
-    params_of,
-    render,
-)
+from shared.api.scopes import Params, Template, certainly_missing, holds, is_optional, params_of, render
 from shared.base.frozen import dataclass
 from shared.base.shares import Share
 from shared.base.types import LONGEST_PATH, OPAQUE, PATH_PATTERN, SLUGID_PATTERN, Stability
@@ -93,8 +83,7 @@ class Endpoint(Generic[Services]):
     waits: bool = False
     """Whether the endpoint is a long poll. Long polls are ended first when the process is overloaded."""
     share: FindShare[Services] | None = field(default=None, repr=False)
-    """Function that finds out in whose name a call by a signed URL is made, from the parameters of its path and of its
-    query."""
+    """Finds out in whose name a call by a signed URL is made, from the parameters of its path and of its query."""
     stability: Stability = "stable"
     authorised_late: bool = False
     """Whether the handler checks the scopes, although the URL alone would do (contract 1.5, H)."""
@@ -124,8 +113,8 @@ class Endpoint(Generic[Services]):
 
     @property
     def may_be_packed(self) -> bool:
-        """Whether the answer is compressed for callers that accept it. Lists that people read are, answers to workers
-        are not."""
+        """Whether the answer is compressed for callers that accept it. Lists for people are, answers to workers are
+        not."""
         return self.is_long or "continuationToken" in self.query
 
     @cached_property
@@ -167,8 +156,7 @@ class _Properties(TypedDict, Generic[S], total=False):
 class Endpoints(list[Endpoint[S]]):
     """The endpoints of a family, in the order in which their routes are tried. As a decorator it adds the one that a
     handler answers. Its description is the handler's docstring, and the model of its answer is named beside the type
-    that the handler returns: `Annotated[Json, TaskStatusResponse]`. One that answers a page has the options of pages.
-    """
+    that the handler returns: `Annotated[Json, TaskStatusResponse]`. One of a page has the options of pages."""
 
     def __init__(self, category: str, /, **common: Unpack[_Properties[S]]) -> None:
         """Takes in `common` the properties that each endpoint of the family has unless it sets them itself."""
@@ -249,7 +237,8 @@ class Call:
     """Event that is set if a long poll has to end before its time."""
     pause: Callable[[], Awaitable[object]] = field(default=at_once, repr=False)
     """Awaited by a long poll that found no work and may not wait, before its empty answer."""
-    _caller: Caller | None = None
+    known_caller: Caller | None = None
+    """The caller, if the request has been authenticated."""
     _has_authorised: bool = False
 
     def payload(self, model: type[Model]) -> Model:
@@ -264,27 +253,19 @@ class Call:
         return int(digits[:9])
 
     @property
-    def known_caller(self) -> Caller | None:
-        """Returns the caller if the request has been authenticated, else None."""
-        return self._caller
-
-    @property
     def is_authorised(self) -> bool:
         """Whether the caller was found to have what the endpoint asks for, if it asks for scopes at all."""
         return self.endpoint.scopes is None or self._has_authorised
 
     async def caller(self) -> Caller:
         """Returns the caller. Raises AuthenticationFailed."""
-        if self._caller is None:
-            self._caller = await self.authenticate()
-        return self._caller
+        if self.known_caller is None:
+            self.known_caller = await self.authenticate()
+        return self.known_caller
 
     async def authorise_ahead(self) -> None:
         """Refuses callers early: those who lack scopes that are needed whatever the body says. Of the scope expression,
-        only the parameters of the URL are filled in.
-
-        Raises AuthenticationFailed, InsufficientScopes.
-        """
+        only the parameters of the URL are filled in. Raises AuthenticationFailed, InsufficientScopes."""
         if self.endpoint.scopes is not None:
             caller = await self.caller()
             lacking = certainly_missing(caller.scopes, self.endpoint.scopes, self.params)
@@ -292,10 +273,8 @@ class Call:
                 caller.require(lacking)
 
     async def authorise(self, params: Params | None = None) -> None:
-        """Requires the endpoint's scope expression, rendered with these parameters (default: those of the URL).
-
-        Raises AuthenticationFailed, InsufficientScopes. An expression that renders to nothing needs no credentials.
-        """
+        """Requires the endpoint's scope expression, rendered with these parameters (default: those of the URL). Raises
+        AuthenticationFailed, InsufficientScopes. An expression that renders to nothing needs no credentials."""
         if self.endpoint.scopes is None:
             return
         template, given = self.endpoint.scopes, {**self.params, **(params or {})}
@@ -313,10 +292,7 @@ class Call:
 
     def authorise_with(self, param: str) -> Callable[[Sequence[str]], Awaitable[None]]:
         """Returns a function that authorises with values of `param` which only the use case determines, such as the
-        scopes that a role would grant.
-
-        That function raises AuthenticationFailed, InsufficientScopes.
-        """
+        scopes that a role would grant. That function raises AuthenticationFailed, InsufficientScopes."""
 
         async def authorise(values: Sequence[str]) -> None:
             await self.authorise({param: list(values)})

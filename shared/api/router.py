@@ -32,7 +32,8 @@ class Router:
         wanted = "GET" if method == "HEAD" else method
         for pattern, endpoint in self._routes:
             if endpoint.method == wanted and (found := pattern().fullmatch(raw_path)):
-                return Match(endpoint=endpoint, params=_decode(found))
+                params = {name: unquote(value, errors="replace") for name, value in found.groupdict().items()}
+                return Match(endpoint=endpoint, params=params)
         return None
 
     def methods(self, raw_path: str) -> list[str]:
@@ -56,7 +57,3 @@ def _compile(prefix: str, endpoint: Endpoint) -> re.Pattern[str]:
     route = re.sub(r"<([^>]+)>", parameter, endpoint.route.rstrip("/"))
     tolerated = "" if endpoint.route.endswith("<name>") else "/?"
     return re.compile(re.escape(prefix) + route + tolerated, re.DOTALL)
-
-
-def _decode(match: re.Match[str]) -> dict[str, str]:
-    return {name: unquote(value, errors="replace") for name, value in match.groupdict().items()}

@@ -1,7 +1,5 @@
 """Scopes: satisfaction and normal form (contract 11.5), and the expressions that endpoints ask for (contract 2.2).
-
-Pure. `certainly_missing` allows an early 403: it names scopes that are needed whatever the request body says.
-"""
+Pure. `certainly_missing` allows an early 403: it names scopes that are needed whatever the request body says."""
 
 from __future__ import annotations
 
@@ -47,11 +45,9 @@ def is_valid(scope: object) -> bool:
 
 
 class ScopeSet:
-    """A set of held scopes in normal form, made to be asked often: each question costs O(log n).
-
-    Iterating gives the normal form: sorted, a scope with a trailing star before what it is a prefix of, and without
-    the scopes that a star covers.
-    """
+    """A set of held scopes in normal form, made to be asked often: each question costs O(log n). Iterating gives the
+    normal form: sorted, a scope with a trailing star before what it is a prefix of, and without the scopes that a star
+    covers."""
 
     __slots__ = ("_exact", "_stars")
 
@@ -91,7 +87,8 @@ class ScopeSet:
         return self if all(scope in self for scope in other) else ScopeSet([*self, *other])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted([*self._exact, *(star + "*" for star in self._stars)], key=_normal_order))
+        texts = [*((star, 0) for star in self._stars), *((scope, 1) for scope in self._exact)]
+        return (text if is_exact else f"{text}*" for text, is_exact in sorted(texts))
 
     def __len__(self) -> int:
         return len(self._exact) + len(self._stars)
@@ -104,10 +101,6 @@ class ScopeSet:
 
     def __repr__(self) -> str:
         return f"ScopeSet({list(self)!r})"
-
-
-def _normal_order(scope: str) -> tuple[str, int]:
-    return (scope[:-1], 0) if scope.endswith("*") else (scope, 1)
 
 
 def satisfies(held: ScopeSet, expression: Expression) -> bool:
@@ -147,11 +140,9 @@ def describe(expression: Expression) -> str:
 
 
 def render(template: Template, params: Params) -> Expression | None:
-    """Returns the expression that a template stands for, or None when it renders to nothing (contract 2.2, 11.7).
-
-    Every parameter that is used must be there and of the right kind: KeyError or TypeError otherwise, both meaning a
-    defect of the endpoint and not of the call.
-    """
+    """Returns the expression that a template stands for, or None when it renders to nothing (contract 2.2, 11.7). Every
+    parameter that is used must be there and of the right kind: KeyError or TypeError otherwise, both meaning a defect
+    of the endpoint and not of the call."""
     rendered = list(_render(template, params))
     assert len(rendered) <= 1, "'for' stands in a list of AllOf or AnyOf only"
     return rendered[0] if rendered else None
@@ -214,8 +205,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def holds(held: ScopeSet, template: Template, params: Params) -> bool:
-    """Returns whether the held scopes satisfy all that a template renders to, without rendering it. Raises as `render`
-    does."""
+    """Returns whether the held scopes satisfy what a template renders to, without building it. Raises as `render`."""
     return all(_each_holds(held, template, params))
 
 
@@ -256,11 +246,8 @@ def params_of(template: object) -> set[str]:
 
 def certainly_missing(held: ScopeSet, template: Template, known: Mapping[str, str]) -> Expression | None:
     """Returns the scopes that the caller lacks for every value of the unknown parameters (`<name>`); None if the call
-    may be allowed. `known` are the parameters of the URL.
-
-    It may miss a refusal, but never invents one: whoever is refused here would also be refused with all parameters
-    known.
-    """
+    may be allowed. `known` are the parameters of the URL. It may miss a refusal, but never invents one: whoever is
+    refused here would also be refused with all parameters known."""
 
     def may_be_held(scope: str) -> bool:
         begin, unknown, _ = scope.partition("<")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypedDict, TypeVar
 from urllib.parse import parse_qsl
 
-import pydantic_core
 from pydantic import BaseModel, ValidationError
 
 from shared.api.endpoint import PARAMETERS, Endpoint
@@ -29,8 +28,7 @@ from shared.base.jsontext import BeyondLimits, Measure, measure, read
 MAX_BODY = 1024 * 1024
 """The most bytes of a request's body: more would not fit into a Functions instance's memory (docs/scaling.md)."""
 MOST_CHECKED = 30_000
-"""The most values of a body that are checked one by one against its schema. Values in free-form objects do not count.
-"""
+"""The most values of a body that are checked one by one by its schema. Values in free-form objects do not count."""
 _MOST_ERRORS = 50
 """The most schema errors that one message lists."""
 
@@ -110,8 +108,7 @@ def validate_query(endpoint: Endpoint, query: str) -> dict[str, str]:
 
 def validate_payload(endpoint: Endpoint, payload: Any, content_type: str) -> BaseModel | None:
     """Validates the body against the endpoint's schema and fills in defaults. Returns None for an endpoint without a
-    body. Raises MalformedPayload, InputValidationError with all that is wrong, InputError if there is too much to
-    check."""
+    body. Raises MalformedPayload, InputValidationError with all that is wrong, InputError for too many values."""
     if endpoint.input is None:
         return None
     if payload is None:
@@ -138,27 +135,19 @@ def _check_breadth(payload: Any, opaque: Collection[str]) -> None:
         unseen.extend(value for value in inner if isinstance(value, dict | list))
 
 
+_SAID = {"missing": "is required", "extra_forbidden": "is not a known property"}
+"""What is said of a problem in place of pydantic's words."""
+
+
 def _describe(endpoint: Endpoint, error: ValidationError) -> str:
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    lines = [f"  * {_place(problem['loc'])} {_plain(problem)}" for problem in problems[:_MOST_ERRORS]]
+    lines = [f"Schema Validation Failed!\nRejecting Schema: v1/{endpoint.input_schema}.json#\nErrors:"]
+    for problem in problems[:_MOST_ERRORS]:
+        place = "".join(f"[{word}]" if isinstance(word, int) else f".{word}" for word in problem["loc"])
+        lines.append(f"  * data{place} {_SAID.get(problem['type'], problem['msg'])}")
     if len(problems) > _MOST_ERRORS:
         lines.append(f"  * and {len(problems) - _MOST_ERRORS} more")
-    listed = "\n".join(lines)
-    return f"Schema Validation Failed!\nRejecting Schema: v1/{endpoint.input_schema}.json#\nErrors:\n{listed}"
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    return "data" + "".join(f"[{word}]" if isinstance(word, int) else f".{word}" for word in location)
-
-
-def _plain(problem: pydantic_core.ErrorDetails) -> str:
-    match problem["type"]:
-        case "missing":
-            return "is required"
-        case "extra_forbidden":
-            return "is not a known property"
-        case _:
-            return problem["msg"]
+    return "\n".join(lines)
 
 
 _QUADRATIC = {r"^[1-9]*[0-9]+$": r"^[0-9]+$"}
@@ -176,16 +165,15 @@ _LONGEST = 513
 
 
 def limit_of(query: Mapping[str, str], default: int = bounds.PAGE) -> int:
-    """Returns how many entries the page may hold. A larger number than the maximum is capped silently, and 0 gives an
-    empty page."""
+    """Returns how many entries the page may hold. A larger number than the maximum is capped, and 0 gives an empty
+    page."""
     # A number may have very many digits, so one that is certainly too large is capped without being parsed.
     text = query.get("limit", str(default)).lstrip("0") or "0"
     return min(int(text[:6]), bounds.PAGE) if len(text) <= 6 else bounds.PAGE
 
 
 def start_of(query: Mapping[str, str]) -> str:
-    """Returns the key at which the page starts; empty for the first page. Raises InputError for a token that is not
-    ours."""
+    """Returns the key at which the page starts; empty for the first page. Raises InputError for others' tokens."""
     token = query.get("continuationToken")
     if token is None:
         return ""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from shared.api.endpoint import Endpoint
 from shared.app.services import Services
+from shared.auth import account_endpoints as accounts
 from shared.auth import scope_endpoints as scopes
-from shared.auth.clients import endpoints as clients
-from shared.auth.roles import endpoints as roles
-from shared.auth.sign_in import endpoints as sign_in
 from shared.base.frozen import dataclass
 from shared.index import endpoints as index
 from shared.overview import endpoints as service
@@ -73,14 +71,13 @@ AUTH = Api(
     endpoints=(
         *service.SERVICE_ENDPOINTS,
         *operators.ACCOUNTS,
-        *clients.ENDPOINTS,
-        *roles.ENDPOINTS,
+        *accounts.CLIENTS,
+        *accounts.ROLES,
         *scopes.ENDPOINTS,
-        *sign_in.ENDPOINTS,
     ),
 )
 """The endpoints of Taskcluster's auth service without which a deployment could not manage its own clients. Names,
-routes, schemas and scopes are those of the public clients' `Auth` class; `sign_in` is for the console."""
+routes, schemas and scopes are those of the public clients' `Auth` class; signing in is for the console."""
 OBJECT = Api(
     name="object",
     title="Object Service",

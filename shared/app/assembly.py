@@ -10,11 +10,11 @@ from shared.auth.audit import Audit
 from shared.auth.authenticate import Authenticator
 from shared.auth.clients.accounts import ClientAccounts
 from shared.auth.clients.ending import EndingCredentials, RefusedCredentials
-from shared.auth.clients.rows import ROOT_CLIENT_ID, Client, ClientStore, root_client
+from shared.auth.clients.rows import ROOT_CLIENT_ID, Client, ClientStore
 from shared.auth.keyring import TableKeyring
+from shared.auth.openid import IdTokens, SignIn, WorkloadSignIn, fetch
 from shared.auth.roles.accounts import RoleAccounts
 from shared.auth.roles.rows import RoleStore
-from shared.auth.sign_in.openid import IdTokens, SignIn, WorkloadSignIn, fetch
 from shared.base.concurrency import Lookups
 from shared.base.settings import Settings
 from shared.base.vault import Vault
@@ -72,8 +72,7 @@ from shared.store.interface import Storage
 def assemble(
     settings: Settings, runtime: Runtime, storage: Storage, publisher: Publisher, ask_events: Ask | None = None
 ) -> Services:
-    """Returns the use cases on the given storage and publisher. `ask_events` is a probe that raises when Service Bus
-    does not answer."""
+    """Returns the use cases on this storage and publisher. `ask_events` raises when Service Bus does not answer."""
     now, lookups = runtime.now, Lookups()
     deadline_delay = timedelta(seconds=settings.deadline_delay_seconds)
     expiry = ExpiryStore(storage, now)
@@ -93,8 +92,15 @@ def assemble(
     ending = EndingCredentials(client_rows, runtime)
     refused = RefusedCredentials(storage.tables, runtime)
     vault = Vault([key.get_secret_value() for key in settings.access_token_keys])
-    keyring = TableKeyring([_root(settings)], client_rows, role_rows, vault, now, refused.note)
-    issuer = Issuer(client_id=ROOT_CLIENT_ID, access_token=settings.root_access_token.get_secret_value())
+    root_token, previous = settings.root_access_token.get_secret_value(), settings.root_access_token_previous
+    root = Client(
+        client_id=ROOT_CLIENT_ID,
+        access_token=root_token,
+        scopes=("*",),
+        retired_tokens=(previous.get_secret_value(),) if previous else (),
+    )
+    keyring = TableKeyring([root], client_rows, role_rows, vault, now, refused.note)
+    issuer = Issuer(client_id=ROOT_CLIENT_ID, access_token=root_token)
     audit_log = Audit(storage, expiry, runtime, timedelta(days=settings.audit_retention_days))
 
     back_off = BackOff(now)
@@ -161,6 +167,19 @@ def assemble(
     if ask_events is not None:
         asks["Service Bus"] = ask_events
     heartbeat = Heartbeat(asks, now)
+    sign_in = workload_sign_in = None
+    if settings.openid_issuer:
+        sign_in = SignIn(
+            tokens=IdTokens(settings.openid_issuer, settings.openid_client_id, fetch, time.monotonic),
+            name=settings.openid_name,
+            user_claim=settings.openid_user_claim,
+            roles=settings.openid_role_pairs,
+            first_exchange=expiry.id_token,
+            now=now,
+        )
+    if settings.openid_workload_issuer:
+        tokens = IdTokens(settings.openid_workload_issuer, settings.root_url, fetch, time.monotonic)
+        workload_sign_in = WorkloadSignIn(tokens, settings.openid_workload_name, keyring.roles)
     return Services(
         settings=settings,
         runtime=runtime,
@@ -208,26 +227,16 @@ def assemble(
         expiration=Expiration(expiry, unsent_events, expired, runtime),
         keyring=keyring,
         audit=audit_log,
-        sign_in=_sign_in(settings, expiry, runtime),
-        workload_sign_in=_workload_sign_in(settings, keyring),
+        sign_in=sign_in,
+        workload_sign_in=workload_sign_in,
         clients=ClientAccounts(client_rows, keyring, vault, expiry, runtime),
         roles=RoleAccounts(role_rows, keyring, runtime),
-    )
-
-
-def _root(settings: Settings) -> Client:
-    previous = settings.root_access_token_previous
-    return root_client(
-        ROOT_CLIENT_ID,
-        settings.root_access_token.get_secret_value(),
-        previous.get_secret_value() if previous else None,
     )
 
 
 def _artifacts(
     settings: Settings, stores: Stores, storage: Storage, expiry: ExpiryStore, issuer: Issuer, artifacts: ArtifactStore
 ) -> ArtifactUseCases:
-    """Returns the use-cases on the given storage."""
     runtime = stores.runtime
     uploads = Uploads(storage, artifacts, expiry, runtime)
     urls = UploadUrls(
@@ -254,23 +263,3 @@ def _artifacts(
         objects=Objects(artifacts, uploads, storage, runtime, issuer),
         uploads=uploads,
     )
-
-
-def _sign_in(settings: Settings, expiry: ExpiryStore, runtime: Runtime) -> SignIn | None:
-    if not settings.openid_issuer:
-        return None
-    return SignIn(
-        tokens=IdTokens(settings.openid_issuer, settings.openid_client_id, fetch, time.monotonic),
-        name=settings.openid_name,
-        user_claim=settings.openid_user_claim,
-        roles=settings.openid_role_pairs,
-        first_exchange=expiry.id_token,
-        now=runtime.now,
-    )
-
-
-def _workload_sign_in(settings: Settings, keyring: TableKeyring) -> WorkloadSignIn | None:
-    if not settings.openid_workload_issuer:
-        return None
-    tokens = IdTokens(settings.openid_workload_issuer, settings.root_url, fetch, time.monotonic)
-    return WorkloadSignIn(tokens, settings.openid_workload_name, keyring.granting)

@@ -1,16 +1,14 @@
-"""The use cases of one process, as endpoints and triggers call them. `shared.app.assembly` puts them together.
-
-A handler is typed with the services of its context; the process has one object that implements all of them.
-"""
+"""The use cases of one process, as endpoints and triggers call them. `shared.app.assembly` puts them together. A
+handler is typed with the services of its context; the process has one object that implements all of them."""
 
 from __future__ import annotations
 
+from shared.auth.account_endpoints import AuthServices
 from shared.auth.authenticate import Authenticator
-from shared.auth.services import AuthServices
 from shared.base.frozen import dataclass
 from shared.base.memory import Memory
-from shared.index.services import IndexServices
-from shared.overview.services import OverviewServices
+from shared.index.endpoints import IndexServices
+from shared.overview.endpoints import OverviewServices
 from shared.queue.services import QueueServices
 
 

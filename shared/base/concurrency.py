@@ -20,11 +20,8 @@ S = TypeVar("S")
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
     """Awaits all of them even if one fails, and then raises the first failure. So nothing is still running when the
-    call is answered.
-
-    The first runs in the caller's own task: creating a task often costs more than what is awaited. The others are
-    cancelled with the caller, and awaited all the same.
-    """
+    call is answered. The first runs in the caller's own task: creating a task often costs more than what is awaited.
+    The others are cancelled with the caller, and awaited all the same."""
     if len(awaitables) < 2:
         return [await each for each in awaitables]
     caller = cast("asyncio.Task[Any]", asyncio.current_task())
@@ -47,28 +44,19 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
     if cancelled > before:
         outcomes.clear()
         raise asyncio.CancelledError
-    _raise_first(outcomes)
+    failures = [each for each in outcomes if isinstance(each, BaseException)]
+    if failures:
+        outcomes.clear()  # the traceback would keep every outcome alive: a reference cycle
+        try:
+            raise failures[0]
+        finally:
+            failures.clear()
     return outcomes
 
 
 async def both(first: Awaitable[T], second: Awaitable[S]) -> tuple[T, S]:
     """Awaits two of different types, as `together` does."""
     return cast("tuple[T, S]", tuple(await together(cast("Awaitable[Any]", first), second)))
-
-
-def _raise_first(outcomes: list[Any]) -> None:
-    """Raises the first failure.
-
-    The list is cleared first: an exception's traceback would otherwise keep every outcome alive (a reference cycle).
-    """
-    failure = next((each for each in outcomes if isinstance(each, BaseException)), None)
-    if failure is None:
-        return
-    outcomes.clear()
-    try:
-        raise failure
-    finally:
-        del failure
 
 
 async def in_waves(width: int, work: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
@@ -97,8 +85,7 @@ class Lookups:
         self._turns = turns(bounds.LOOKUPS_AT_A_TIME, bounds.LOOKUPS_WAITING)
 
     async def each(self, find: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
-        """Returns what `find` finds for each item. Raises what it raises, ServiceUnavailable when too many lists are
-        read."""
+        """Returns what `find` finds for each item. Raises as it does, ServiceUnavailable for too many lists."""
         async with self._turns.hold():
             return await in_waves(bounds.TASKS_AT_A_TIME, find, items)
 
@@ -112,10 +99,7 @@ async def comes_within(event: asyncio.Event, seconds: float) -> bool:
 
 class OneByOne:
     """Runs one attempt at a time, a separate one for each caller. If an attempt fails, the callers that wait fail with
-    it.
-
-    Otherwise, slow failures would follow one another, and the last caller would wait very long for its own.
-    """
+    it. Otherwise, slow failures would follow one another, and the last caller would wait very long for its own."""
 
     def __init__(self) -> None:
         self._trying = asyncio.Lock()
@@ -125,8 +109,7 @@ class OneByOne:
         """Number and exception of the latest failed attempt. Kept only while somebody waits."""
 
     async def run(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Returns the attempt's result. Raises its exception, or that of another attempt that began after this call
-        did."""
+        """Returns the attempt's result. Raises its exception, or that of an attempt that began after this call."""
         asked = self._begun
         self._waiting += 1
         try:

@@ -16,11 +16,9 @@ fast as other forms."""
 
 
 def parse_date(text: str) -> datetime:
-    """Reads any accepted form; extra digits are truncated to milliseconds, a missing offset means UTC.
-
-    A leap second (23:59:60, on any day) is the second after it: no clock here counts it, and JSON schema allows it.
-    Raises ValueError for impossible dates, missing seconds, hour 24 and anything else.
-    """
+    """Reads any accepted form; extra digits are truncated to milliseconds, a missing offset means UTC. A leap second
+    (23:59:60, on any day) is the second after it: no clock here counts it, and JSON schema allows it. Raises ValueError
+    for impossible dates, missing seconds, hour 24 and anything else."""
     if _AS_WRITTEN.fullmatch(text):
         return datetime.fromisoformat(text)
     match = _DATE_TIME.fullmatch(text)

@@ -58,16 +58,13 @@ class Measure:
     memory: int
     """Estimated bytes of its values in memory."""
     has_other_numbers: bool
-    """Whether a number has a fraction, an exponent or many digits, so that JavaScript may read or write it differently.
-    """
+    """Whether a number has a fraction, an exponent or many digits, so that JavaScript may write it differently."""
 
 
 def measure(text: bytes) -> Measure:
-    """Estimates what a text costs to parse without building its values, in some milliseconds a megabyte.
-
-    The estimate for invalid JSON covers the part before the error, since a parser gets no further. Raises BeyondLimits,
-    which names the limit.
-    """
+    """Estimates what a text costs to parse without building its values, in some milliseconds a megabyte. The estimate
+    for invalid JSON covers the part before the error, since a parser gets no further. Raises BeyondLimits, which names
+    the limit."""
     bare = _without_strings(text)
     values = 1 + bare.count(b",") + bare.count(b"[") + bare.count(b"{")
     if values > MAX_VALUES:
@@ -78,14 +75,11 @@ def measure(text: bytes) -> Measure:
     digits = bare.translate(_TO_DIGITS)
     if b"0" * (MAX_DIGITS + 1) in digits:
         raise BeyondLimits(f"a number has more than {MAX_DIGITS} digits")
-    return Measure(memory=memory_of(text, bare), has_other_numbers=_has_other_numbers(bare, digits))
-
-
-def _has_other_numbers(bare: bytes, digits: bytes) -> bool:
-    if b"." in bare or b"0" * (_EXACT_DIGITS + 1) in digits:
-        return True
-    rest = bare.replace(b"true", b"").replace(b"false", b"")
-    return b"e" in rest or b"E" in rest
+    has_other_numbers = b"." in bare or b"0" * (_EXACT_DIGITS + 1) in digits
+    if not has_other_numbers:
+        rest = bare.replace(b"true", b"").replace(b"false", b"")
+        has_other_numbers = b"e" in rest or b"E" in rest
+    return Measure(memory=memory_of(text, bare), has_other_numbers=has_other_numbers)
 
 
 def _without_strings(text: bytes) -> bytes:
@@ -103,21 +97,15 @@ def memory_of(text: bytes, bare: bytes | None = None) -> int:
     its strings, if the caller has it. Without it, signs inside strings are counted as well."""
     counted = text if bare is None else bare
     values = sum(counted.count(sign) * size for sign, size in _SIZES.items())
-    return _BYTES_PER_TEXT + _memory_of_characters(text) + values + text.count(b'"') * _BYTES_PER_QUOTE
-
-
-def _memory_of_characters(text: bytes) -> int:
-    """Returns the size of the characters as one Python string, in which the widest one decides how many bytes each
-    takes."""
-    if text.isascii():
-        return len(text)
-    width = 4 if text.translate(None, _TWO_BYTES) else 2 if text.translate(None, _LATIN) else 1
-    return width * len(text.translate(None, _CONTINUATION))
+    characters = len(text)  # as one Python string, in which the widest decides how many bytes each takes
+    if not text.isascii():
+        width = 4 if text.translate(None, _TWO_BYTES) else 2 if text.translate(None, _LATIN) else 1
+        characters = width * len(text.translate(None, _CONTINUATION))
+    return _BYTES_PER_TEXT + characters + values + text.count(b'"') * _BYTES_PER_QUOTE
 
 
 def read(text: bytes, measured: Measure | None = None) -> Any:
-    """Returns the value of a JSON text, with the numbers of JavaScript. Raises BeyondLimits, and ValueError if it is
-    not JSON."""
+    """Returns the value of a JSON text, with JavaScript's numbers. Raises BeyondLimits, or ValueError if it is none."""
     measured = measured or measure(text)
     value = pydantic_core.from_json(text, allow_inf_nan=False)
     return in_javascript(value) if measured.has_other_numbers else value
@@ -125,11 +113,8 @@ def read(text: bytes, measured: Measure | None = None) -> Any:
 
 def in_javascript(value: Any) -> Any:
     """Returns a JSON value with the numbers that `JSON.stringify(JSON.parse(…))` gives; lists and objects are changed
-    in place.
-
-    Every number is rounded to a double. A whole number below 1e21 is an integer with the double's shortest digits, then
-    zeros. A number beyond a double's range becomes null.
-    """
+    in place. Every number is rounded to a double. A whole number below 1e21 is an integer with the double's shortest
+    digits, then zeros. A number beyond a double's range becomes null."""
     kind = type(value)
     if kind is dict:
         for name, inner in value.items():

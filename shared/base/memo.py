@@ -146,11 +146,9 @@ class Memo(Generic[K, V]):
                 del self._reads[key]
 
     async def read_anew(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
-        """Returns the result of a reading that began after this call did. Raises what `find` raises.
-
-        One caller reads at a time. Those who come meanwhile wait for the next reading and share its result. They share
-        its failure too: failures are slow, and otherwise they would follow one another.
-        """
+        """Returns the result of a reading that began after this call did. Raises what `find` raises. One caller reads
+        at a time. Those who come meanwhile wait for the next reading and share its result. They share its failure too:
+        failures are slow, and otherwise they would follow one another."""
         entry = self._asked.setdefault(key, _Asked())
         asked = self._turns
         entry.waiting += 1

@@ -24,11 +24,9 @@ class NoRoom(ServiceUnavailable):
 
 
 class Memory(Scarce):
-    """The memory budget, in bytes, of the large bodies and definitions that a process uses or keeps.
-
-    Memory taken for a definition is freed when the definition is garbage-collected. So a call need not give it back,
-    and cannot do so too early.
-    """
+    """The memory budget, in bytes, of the large bodies and definitions that a process uses or keeps. Memory taken for a
+    definition is freed when the definition is garbage-collected. So a call need not give it back, and cannot do so too
+    early."""
 
     def __init__(self, size: int, make_room: Callable[[], bool], *, reserve: int = 0) -> None:
         """Makes a budget. `make_room` drops something from a cache, and returns whether there was anything to drop."""

@@ -12,38 +12,26 @@ STORAGE_CLOCK_SKEW = timedelta(seconds=1)
 """The most by which the clock of the storage, which dates rows, may differ from ours."""
 
 LATEST_COMMIT = timedelta(minutes=2)
-"""No commit is sent later than this after its call's first write ahead; the call returns 503 instead (design 2).
-
-Longer than a call takes with all retries of its requests and five lost races, so that only a process that was suspended
-is refused; and shorter than `ORPHAN_AFTER` by a margin for the request itself.
-"""
+"""No commit is sent later than this after its call's first write ahead; the call returns 503 instead (design 2). Longer
+than a call takes with all retries of its requests and five lost races, so that only a process that was suspended is
+refused; and shorter than `ORPHAN_AFTER` by a margin for the request itself."""
 
 ORPHAN_AFTER = timedelta(minutes=5)
-"""How long after a row or message was written ahead its commit may still come (design 4).
-
-Later, what was written ahead belongs to a call that died: it is an orphan. Longer than `LATEST_COMMIT` by more than one
-request to storage takes with all of its retries, and by more than clocks differ.
-"""
+"""How long after a row or message was written ahead its commit may still come (design 4). Later, what was written ahead
+belongs to a call that died: it is an orphan. Longer than `LATEST_COMMIT` by more than one request to storage takes with
+all of its retries, and by more than clocks differ."""
 
 ROWS_COMPLETE_AFTER = timedelta(minutes=10)
 """A range of rows that are written ahead of commits, such as an hour's bucket of expirations, counts as complete after
-this time.
-
-Longer than `ORPHAN_AFTER`: nothing is added any more.
-"""
+this time. Longer than `ORPHAN_AFTER`: nothing is added any more."""
 
 MESSAGE_LOST_AFTER = timedelta(minutes=10)
 """If the first message of a queue was put this much later than a run's index row was written, that run's message is
-lost.
-
-Longer than `ORPHAN_AFTER`: while the commit of a run may still come, its message does not count as lost.
-"""
+lost. Longer than `ORPHAN_AFTER`: while the commit of a run may still come, its message does not count as lost."""
 
 EXPIRY_GRACE_PERIOD = timedelta(minutes=30)
-"""How long something is kept after its expiration (contract 14.3).
-
-Longer than `ROWS_COMPLETE_AFTER`, and than clocks of clients differ (`CLIENT_CLOCK_SKEW`).
-"""
+"""How long something is kept after its expiration (contract 14.3). Longer than `ROWS_COMPLETE_AFTER`, and than clocks
+of clients differ (`CLIENT_CLOCK_SKEW`)."""
 
 REPEATS_RECOGNISED = timedelta(hours=1)
 """The time for which the topics recognise a repeated event by its MessageId (duplicate detection in infra/profiles)."""
@@ -52,24 +40,18 @@ LATE_TIMERS = timedelta(hours=6)
 """How long the deletion of an expired task that is not resolved is put off: its deadline message may only be late."""
 
 OVERDUE = timedelta(hours=1)
-"""A task is resolved at its deadline: one that is not resolved this much later has lost its deadline message.
-
-Longer than the delay of deadline messages, and than a handler takes whose first try died.
-"""
+"""A task is resolved at its deadline: one that is not resolved this much later has lost its deadline message. Longer
+than the delay of deadline messages, and than a handler takes whose first try died."""
 
 CLIENT_CLOCK_SKEW = timedelta(minutes=15)
 """How far a date that a client sends may be off: `created`, a deadline beyond its limit, `expires` (contract 3.3)."""
 
 SIGNED_URL_CLOCK_SKEW = timedelta(minutes=15)
-"""Signed URLs are valid from this long before they are made, since clocks of their users differ (Azure's own advice).
-"""
+"""Signed URLs are valid from this long before they are made, since their users' clocks differ (Azure's own advice)."""
 
 HIDDEN_WHILE_CLAIMING = timedelta(minutes=1)
-"""How long a pending message is hidden while its claim is decided; the claim moves it to takenUntil.
-
-Shorter than the claims that workers renew, and than `LATEST_COMMIT`: if the process dies, another worker gets the run
-soon.
-"""
+"""How long a pending message is hidden while its claim is decided; the claim moves it to takenUntil. Shorter than the
+claims that workers renew, and than `LATEST_COMMIT`: if the process dies, another worker gets the run soon."""
 
 RESOLVED_DELAY = timedelta(seconds=1)
 """A resolved message is put ahead of its commit and hidden for this long: by then the commit has usually come."""

@@ -1,7 +1,5 @@
-"""Everything that a process remembers: how much, how old it may be, and why. Design 2.8 has it as a table.
-
-Written there by `python -m tools.local.design_tables`.
-"""
+"""Everything that a process remembers: how much, how old it may be, and why. Design 2.8 has it as a table. Written
+there by `python -m tools.local.design_tables`."""
 
 from __future__ import annotations
 
@@ -83,7 +81,7 @@ CREATED_ARTIFACTS = Remembered("artifacts/upload_urls.created", 10_000)
 """
 HISTORIES = Remembered("auth/audit.scheduled", 10_000)
 """The day of which entries of a history have a scheduled end. A scheduled end stays scheduled."""
-NAMESPACES = Remembered("index/rows.listed", 50_000)
+NAMESPACES = Remembered("index/entries.listed", 50_000)
 """The earliest time until when a namespace is listed. It only ever gets later."""
 WORKER_COUNTS = Remembered("pools/states.counted", 1000, fresh=_MINUTE)
 """The number of a task queue's workers. It is shown to people; there is room for ten pages of the console."""

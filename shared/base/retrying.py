@@ -37,10 +37,8 @@ class Retries:
 
 
 LOST_RACE = Retries(first=0.05, longest=2, tries=5, jitter=(0, 1))
-"""A write that has lost its race (compare-and-swap by ETag); after the last one the call returns 503.
-
-More than the calls that usually meet at one task: claim, cancel, a handler and a timer.
-"""
+"""A write that has lost its race (compare-and-swap by ETag); after the last one the call returns 503. More than the
+calls that usually meet at one task: claim, cancel, a handler and a timer."""
 LOST_RACE_FOR_DIRECTORY = replace(LOST_RACE, tries=8)
 """The retries of writing a new task queue's one row, which all processes write: no call should fail for a listing."""
 LOST_RACE_FOR_ROLES = replace(LOST_RACE, tries=10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal
@@ -57,7 +58,7 @@ def _parts(connection_string: SecretStr) -> set[str]:
 
 def _token(value: SecretStr) -> SecretStr:
     token = value.get_secret_value()
-    if not 22 <= len(token) <= 66 or not token.replace("-", "").replace("_", "").isalnum():
+    if re.fullmatch(r"[A-Za-z0-9_-]{22,66}", token) is None:
         raise ValueError("22 to 66 characters of A-Z a-z 0-9 _ - are needed")
     _refuse_weak(token)
     return value
@@ -154,8 +155,7 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _resolved(cls, values: object) -> object:
-        """Refuses unresolved Key Vault references: if Azure cannot resolve one, it passes the reference itself to the
-        app."""
+        """Refuses unresolved Key Vault references: if Azure cannot resolve one, it passes on the reference itself."""
         if isinstance(values, dict):
             unresolved = sorted(name.upper() for name, value in values.items() if str(value).startswith(_REFERENCE))
             if unresolved:

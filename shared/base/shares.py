@@ -35,8 +35,7 @@ CURRENT: ContextVar[Share] = ContextVar("share", default=OWN)
 """The share of the call that is being handled, and of what is begun for it."""
 
 LONGEST_WAIT = 15.0
-"""Seconds that a call waits for its turn. The JavaScript client gives up after 30, and the call itself takes some of
-them."""
+"""Seconds that a call waits for its turn. The JavaScript client gives up after 30, and the call takes some."""
 RESERVED_PART = 8
 """One in this many units is left to shares that hold nothing."""
 
@@ -92,7 +91,9 @@ class Room:
         if place.share == CHECKING and len(checking) > self._most:
             gone.append(next(iter(checking)))  # the newest may have a name in a moment
         elif place.share != CHECKING and self._count - len(checking) > self._most:
-            gone.append(self._one_too_many(place))
+            named = (each.places for share, each in self._shares.items() if share != CHECKING)
+            most = max(named, key=len)
+            gone.append(place if len(waiting.places) == len(most) else next(reversed(most)))
         for each in gone:
             self.leave(each)
         while self._size > self._most_size and self._count > 1:
@@ -101,15 +102,9 @@ class Room:
             self.leave(gone[-1])
         return gone
 
-    def _one_too_many(self, newest: Place) -> Place:
-        own = self._shares[newest.share].places
-        named = (waiting.places for share, waiting in self._shares.items() if share != CHECKING)
-        largest = max(named, key=len)
-        return newest if len(own) == len(largest) else next(reversed(largest))
-
     def move(self, place: Place, share: Share) -> list[Place]:
-        """Moves a waiting place to the share that turned out to be its own. Returns the places for which there is no
-        room any more."""
+        """Moves a waiting place to the share that turned out to be its own. Returns the places that have no room any
+        more."""
         was_there = self.leave(place)
         place.share = share
         return self.enter(place) if was_there else []
@@ -138,8 +133,7 @@ class Room:
 
 
 class Scarce:
-    """A number of units of something scarce. Callers for whom no unit is free wait in a room, where shares take
-    turns."""
+    """A number of units of something scarce. Callers for whom none is free wait in a room, where shares take turns."""
 
     def __init__(
         self,
@@ -194,26 +188,23 @@ class Scarce:
                 self._grant(place)
                 if check is not None:
                     self._move(place, await check())
-            else:
-                place.has_waited = True
-                await self._wait(place, check)
+                return
+            place.has_waited = True
+            try:
+                async with asyncio.timeout(self._longest_wait) as place.waits:
+                    self._come_in(place, self._room.enter(place))
+                    if check is not None:
+                        self._move(place, await check())
+                    await place.turn.wait()
+            except TimeoutError:
+                if not place.is_held:  # else it got its turn at the last moment
+                    raise self._refusal() from None
+            finally:
+                if self._room.leave(place):
+                    self.serve()
         except BaseException:
             self.leave(place)
             raise
-
-    async def _wait(self, place: Place, check: Callable[[], Awaitable[Share]] | None) -> None:
-        try:
-            async with asyncio.timeout(self._longest_wait) as place.waits:
-                self._come_in(place, self._room.enter(place))
-                if check is not None:
-                    self._move(place, await check())
-                await place.turn.wait()
-        except TimeoutError:
-            if not place.is_held:  # else it got its turn at the last moment
-                raise self._refusal() from None
-        finally:
-            if self._room.leave(place):
-                self.serve()
 
     def try_take(self, place: Place) -> bool:
         """Takes the units if they are free and nobody waits; returns whether it has."""

@@ -11,21 +11,13 @@ from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
 from shared.base.priority import Priority
 
-PUBLIC_PREFIX = "public/"
-
-
-UploadMode = Literal["direct", "relay", "auto"]
-
-
-PATH_PATTERN = r"^([a-zA-Z0-9_!~*'()%-]+\.)*[a-zA-Z0-9_!~*'()%-]+$"
-
-
-LONGEST_PATH = 255
-"""The most characters of a path that responses may hold."""
-
-
 __all__ = ["Priority"]
 
+PUBLIC_PREFIX = "public/"
+UploadMode = Literal["direct", "relay", "auto"]
+PATH_PATTERN = r"^([a-zA-Z0-9_!~*'()%-]+\.)*[a-zA-Z0-9_!~*'()%-]+$"
+LONGEST_PATH = 255
+"""The most characters of a path that responses may hold."""
 SLUGID_PATTERN = r"^[A-Za-z0-9_-]{8}[Q-T][A-Za-z0-9_-][CGKOSWaeimquy26-][A-Za-z0-9_-]{10}[AQgw]$"
 PROVISIONER_PATTERN = r"^[a-zA-Z0-9-_]{1,38}$"
 WORKER_TYPE_PATTERN = r"^[a-z]([-a-z0-9]{0,36}[a-z0-9])?$"
@@ -37,10 +29,6 @@ class Closed(BaseModel):
     """A JSON object without unknown properties; nothing is converted from another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=False, frozen=True, defer_build=True)
-
-
-def _normalise(text: str) -> str:
-    return format_date(parse_date(text))
 
 
 def _distinct(values: list[Any]) -> list[Any]:
@@ -69,7 +57,9 @@ WorkerType = Annotated[str, StringConstraints(pattern=WORKER_TYPE_PATTERN)]
 TaskQueueId = Annotated[str, StringConstraints(pattern=TASK_QUEUE_PATTERN)]
 ProjectId = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^([a-zA-Z0-9._/-]*)$")]
 Scope = Annotated[str, StringConstraints(pattern=SCOPE_PATTERN)]
-Date = Annotated[str, AfterValidator(_normalise), Field(json_schema_extra={"format": "date-time"})]
+Date = Annotated[
+    str, AfterValidator(lambda text: format_date(parse_date(text))), Field(json_schema_extra={"format": "date-time"})
+]
 """A date-time, normalised to milliseconds and `Z`."""
 Unique = Annotated[list[T], AfterValidator(_distinct), Field(json_schema_extra={"uniqueItems": True})]
 RunId = Annotated[int, Field(ge=0, le=1000)]
@@ -79,8 +69,7 @@ Stability = Literal["experimental", "stable", "deprecated"]
 
 
 def optional() -> Any:
-    """Returns the default of a property that may be absent, but not null: after validation, None stands for its
-    absence."""
+    """Returns the default of a property that may be absent, but not null: None stands for its absence."""
     return Field(default_factory=lambda: None)
 
 

@@ -26,19 +26,23 @@ class CannotOpen(ServiceError):
 
 
 class Vault:
-    """Seals tokens with the first key and opens them with any, by AES-256 in GCM.
-
-    What is sealed is bound to its client id, so that it is worth nothing in another client's row.
-    """
+    """Seals tokens with the first key and opens them with any, by AES-256 in GCM. What is sealed is bound to its client
+    id, so that it is worth nothing in another client's row."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        """Takes keys of 32 bytes in URL-safe base64, the current one first. Raises ValueError for other ones, or
-        none."""
+        """Takes keys of 32 bytes in URL-safe base64, the current one first. Raises ValueError for others, or none."""
         if not keys:
             raise ValueError("access tokens need at least one encryption key")
-        named = [_named(number, key) for number, key in enumerate(keys, 1)]
-        self._current = named[0][0]
-        self._keys = dict(named)
+        self._keys: dict[bytes, bytes] = {}
+        for number, key in enumerate(keys, 1):
+            try:
+                raw = base64.b64decode(key, altchars=b"-_", validate=True)
+            except (binascii.Error, ValueError):
+                raw = b""
+            if len(raw) != _KEY_BYTES:
+                raise ValueError(f"encryption key {number} is not 32 bytes in URL-safe base64")
+            self._keys[hashlib.sha256(b"name of a key:" + raw).digest()[:_KEY_NAME_BYTES]] = raw
+        self._current = next(iter(self._keys))
 
     def seal(self, client_id: str, access_token: str) -> bytes:
         """Returns the token as it is stored."""
@@ -67,16 +71,6 @@ def _cipher(raw: bytes) -> AESGCM:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return AESGCM(raw)
-
-
-def _named(number: int, key: str) -> tuple[bytes, bytes]:
-    try:
-        raw = base64.b64decode(key, altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        raw = b""
-    if len(raw) != _KEY_BYTES:
-        raise ValueError(f"encryption key {number} is not 32 bytes in URL-safe base64")
-    return hashlib.sha256(b"name of a key:" + raw).digest()[:_KEY_NAME_BYTES], raw
 
 
 def _split(sealed: bytes) -> tuple[bytes, bytes, bytes]:

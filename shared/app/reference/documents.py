@@ -9,21 +9,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from shared.api.answer import Answer, to_json
+from shared.api.answer import Answer
 from shared.api.endpoint import Call, Endpoint
 from shared.app import apis
 from shared.app.reference.openapi import api_reference, manifest, openapi
-from shared.app.reference.schemas import (
-    META_SCHEMAS,
-    meta_schemas,
-    models_of,
-    queue_models,
-    schema_path,
-    service_schemas,
-)
+from shared.app.reference.schemas import META_SCHEMAS, SHARED, meta_schemas, models_of, schema_path, service_schemas
 from shared.app.services import Services
+from shared.base.jsontext import write
 from shared.base.version import VERSION
-from shared.queue.events.exchanges import ENTRIES, EXCHANGE_PREFIX, ExchangeEntry, Word
+from shared.queue.events.exchanges import ENTRIES, EXCHANGE_PREFIX, Word
+from shared.queue.events.models import MESSAGES
 
 
 def exchanges_reference() -> dict[str, Any]:
@@ -38,19 +33,18 @@ def exchanges_reference() -> dict[str, Any]:
         "each entry of `task.routes`, the key `route.<entry>`; a subscription gets one copy of a message however "
         "many patterns match. Delivery is at least once, without a promise of order.",
         "exchangePrefix": EXCHANGE_PREFIX,
-        "entries": [_entry(entry) for entry in ENTRIES],
-    }
-
-
-def _entry(entry: ExchangeEntry) -> dict[str, Any]:
-    return {
-        "type": "topic-exchange",
-        "exchange": entry.exchange.value,
-        "name": entry.name,
-        "title": entry.title,
-        "description": entry.description,
-        "schema": entry.schema,
-        "routingKey": [_word(word) for word in entry.routing_key],
+        "entries": [
+            {
+                "type": "topic-exchange",
+                "exchange": entry.exchange.value,
+                "name": entry.name,
+                "title": entry.title,
+                "description": entry.description,
+                "schema": entry.schema,
+                "routingKey": [_word(word) for word in entry.routing_key],
+            }
+            for entry in ENTRIES
+        ],
     }
 
 
@@ -66,7 +60,9 @@ _EXCHANGES = "/references/queue/v1/exchanges.json"
 
 
 def _models(api: apis.Api) -> Mapping[str, type[BaseModel]]:
-    return queue_models(api.endpoints) if api is apis.QUEUE else models_of(api.endpoints)
+    """Returns the models of an API by the names of their schemas; of the Queue also those of its messages, and those
+    that calls and messages are made of."""
+    return {**models_of(api.endpoints), **({**SHARED, **MESSAGES} if api is apis.QUEUE else {})}
 
 
 PATHS: tuple[str, ...] = (
@@ -79,8 +75,10 @@ PATHS: tuple[str, ...] = (
 """Paths of all documents."""
 
 
+@cache
 def documents(root_url: str, version: str) -> Mapping[str, Any]:
-    """Returns the documents of the deployment at this root URL (without a trailing slash), by their paths."""
+    """Returns the documents of the deployment at this root URL (without a trailing slash), by their paths. They are
+    built when the first one is requested, as that takes a tenth of a second."""
     references = (_EXCHANGES, *(api.reference_path for api in apis.ALL))
     found: dict[str, Any] = {_MANIFEST: manifest(root_url, references), _EXCHANGES: exchanges_reference()}
     for api in apis.ALL:
@@ -92,13 +90,7 @@ def documents(root_url: str, version: str) -> Mapping[str, Any]:
 
 async def document(services: Services, call: Call) -> Answer:
     """Returns the document at this path."""
-    return Answer(body=to_json(_documents(services.settings.root_url)[call.endpoint.route]))
-
-
-@cache
-def _documents(root_url: str) -> Mapping[str, Any]:
-    """Returns the documents. They are built when the first one is requested, as that takes a tenth of a second."""
-    return documents(root_url, VERSION)
+    return Answer(body=write(documents(services.settings.root_url, VERSION)[call.endpoint.route]))
 
 
 ENDPOINTS: tuple[Endpoint, ...] = tuple(

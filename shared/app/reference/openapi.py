@@ -1,7 +1,5 @@
 """References and the OpenAPI 3.1 documents of the services, from the table that routes requests (contract 1.1).
-
-Taskcluster's clients are generated from the references.
-"""
+Taskcluster's clients are generated from the references."""
 
 from __future__ import annotations
 
@@ -30,10 +28,7 @@ def api_reference(api: Api) -> Json:
 
 def manifest(root_url: str, paths: Iterable[str]) -> Json:
     """Returns the manifest.json, which says where all references of the deployment lie."""
-    return {
-        "$schema": f"{root_url}{MANIFEST}#",
-        "references": sorted(root_url + path for path in paths),
-    }
+    return {"$schema": f"{root_url}{MANIFEST}#", "references": sorted(root_url + path for path in paths)}
 
 
 def _entry(endpoint: Endpoint) -> Json:
@@ -76,11 +71,25 @@ _FREE = {"type": "object"}
 
 def openapi(api: Api, root_url: str, version: str) -> Json:
     """Returns the document. `version` is the project's."""
+    schemas = {name: schema_of(model) for name, model in models_of(api.endpoints).items()}
+    info = {
+        "type": "object",
+        "properties": {
+            "method": {"type": "string"},
+            "params": {"type": "object"},
+            "payload": {},
+            "time": {"type": "string", "format": "date-time"},
+        },
+        "required": ["method", "params", "payload", "time"],
+    }
+    envelope = {"title": "Error", "description": "The body of an error response.", **_texts("code", "message")}
+    envelope["properties"]["requestInfo"] = info
+    envelope["required"].append("requestInfo")
     paths: dict[str, Json] = {}
     for endpoint in api.endpoints:
         if endpoint.unlisted:
             continue  # another form of one that is there: operation ids must be unique
-        operations = paths.setdefault(_path(endpoint), {})
+        operations = paths.setdefault(re.sub(r"<([^>]+)>", r"{\1}", endpoint.route), {})
         method = endpoint.method.lower()
         operations[method] = _merged(operations[method], endpoint) if method in operations else _operation(endpoint)
     return {
@@ -89,7 +98,7 @@ def openapi(api: Api, root_url: str, version: str) -> Json:
         "servers": [{"url": root_url + api.prefix}],
         "paths": paths,
         "components": {
-            "schemas": _components(api),
+            "schemas": {**schemas, _ENVELOPE: envelope},
             "securitySchemes": {
                 "hawk": {
                     "type": "http",
@@ -100,15 +109,6 @@ def openapi(api: Api, root_url: str, version: str) -> Json:
             "responses": {status: _error(status, text) for status, text in _ERRORS.items()},
         },
     }
-
-
-def _components(api: Api) -> Json:
-    schemas = {name: schema_of(model) for name, model in models_of(api.endpoints).items()}
-    return {**schemas, _ENVELOPE: _envelope()}
-
-
-def _path(endpoint: Endpoint) -> str:
-    return re.sub(r"<([^>]+)>", r"{\1}", endpoint.route)
 
 
 def _operation(endpoint: Endpoint) -> Json:
@@ -135,8 +135,7 @@ def _operation(endpoint: Endpoint) -> Json:
 
 
 def _merged(operation: Json, endpoint: Endpoint) -> Json:
-    """Returns the operation extended by another endpoint with the same method and path. The request's body tells them
-    apart."""
+    """Returns the operation with another endpoint of the same method and path. The request's body tells them apart."""
     other = _operation(endpoint)
     schemas = [each["requestBody"]["content"]["application/json"]["schema"] for each in (operation, other)]
     return {
@@ -148,12 +147,8 @@ def _merged(operation: Json, endpoint: Endpoint) -> Json:
 
 
 def _parameter(name: str, pattern: str, place: str) -> Json:
-    return {
-        "name": name,
-        "in": place,
-        "required": place == "path",
-        "schema": {"type": "string", "pattern": pattern},
-    }
+    schema = {"type": "string", "pattern": pattern}
+    return {"name": name, "in": place, "required": place == "path", "schema": schema}
 
 
 def _responses(endpoint: Endpoint) -> Json:
@@ -181,23 +176,6 @@ def _error(status: str, text: str) -> Json:
 
 def _texts(*names: str) -> Json:
     return {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": list(names)}
-
-
-def _envelope() -> Json:
-    info = {
-        "type": "object",
-        "properties": {
-            "method": {"type": "string"},
-            "params": {"type": "object"},
-            "payload": {},
-            "time": {"type": "string", "format": "date-time"},
-        },
-        "required": ["method", "params", "payload", "time"],
-    }
-    envelope = _texts("code", "message")
-    envelope["properties"]["requestInfo"] = info
-    envelope["required"].append("requestInfo")
-    return {"title": "Error", "description": "The body of an error response.", **envelope}
 
 
 def _reference(name: str) -> Json:

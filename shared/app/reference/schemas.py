@@ -1,7 +1,5 @@
-"""JSON schemas as the contract publishes them, from the models that validate requests (contract 1.1, 2.3).
-
-Those of the references, and of the schemas themselves, are in meta_schemas.json.
-"""
+"""JSON schemas as the contract publishes them, from the models that validate requests (contract 1.1, 2.3). Those of the
+references, and of the schemas themselves, are in meta_schemas.json."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from pydantic_core import CoreSchema
 
 from shared.api.endpoint import Endpoint
 from shared.queue.claims.endpoints import Credentials
-from shared.queue.events.models import MESSAGES, TaskSummary
+from shared.queue.events.models import TaskSummary
 from shared.queue.pools.models import Actions
 from shared.queue.tasks.models import Metadata, RunStatus, TaskDefinitionAndStatus, TaskStatus
 
@@ -62,7 +60,8 @@ class _Generator(GenerateJsonSchema):
 
 def schema_of(model: type[BaseModel]) -> Schema:
     """Returns the schema of a model, complete in itself, as requests and responses are checked by."""
-    return model.model_json_schema(schema_generator=_Generator) | {"title": words_of(model.__name__)}
+    title = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", model.__name__)
+    return model.model_json_schema(schema_generator=_Generator) | {"title": title}
 
 
 def models_of(endpoints: Iterable[Endpoint]) -> dict[str, type[BaseModel]]:
@@ -95,17 +94,6 @@ def meta_schemas(root_url: str) -> dict[str, Schema]:
 def schema_path(service: str, name: str) -> str:
     """Returns the path of a service's schema of this name."""
     return f"/schemas/{service}/v1/{name}.json"
-
-
-def queue_models(endpoints: Iterable[Endpoint]) -> dict[str, type[BaseModel]]:
-    """Returns the models of the Queue: of its calls, of its messages, and those that both are made of."""
-    return {**models_of(endpoints), **SHARED, **MESSAGES}
-
-
-def words_of(name: str) -> str:
-    """Returns a CamelCase or camelCase name as words that each start with a capital."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    return words[:1].upper() + words[1:]
 
 
 def _inlined(part: Any, definitions: Mapping[str, Any]) -> Any:

@@ -23,9 +23,6 @@ PRESENT = {"now", "came", "looked"}
 """Names of variables that hold the present time."""
 ALLOWED = {
     "since.at - known_since.at": "both of one process",
-    "seen.last - seen.first": "likewise",
-    "seen.last - seen.written": "likewise",
-    "seen.order < self.since.order": "a count",
     "pool.visible - visible": "two sets of messages",
     "run.started - run.scheduled": "a metric",
     "run.resolved - run.taken_until": "a metric",
