@@ -1,8 +1,7 @@
 """Triggers: parse, authorise, call one use-case, respond. Each run of a function has a time limit.
 
 The Functions host ends what runs longer than `functionTimeout` (host.json) with the whole worker process: calls and
-messages beside it hang until their own time is over. So everything ends by itself before.
-"""
+messages beside it hang until their own time is over. So everything ends by itself before."""
 
 LONGEST_CALL = 225.0
 """Seconds of a call. Azure's front end cuts the connection after 230."""

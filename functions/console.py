@@ -1,8 +1,7 @@
 """The console's files: its pages at the addresses that people link to, its assets below a path with their hash.
 
 Assets never change below their path, so browsers and a CDN may keep them; the page itself is never kept. Everything
-is read once and kept compressed.
-"""
+is read once and kept compressed."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Deployed Functions decode `%2F` before they match routes, and allow a catch-all only at the end of a route. So routes of
 the platform could not tell the contract's paths apart (design 8). One function has a catch-all route instead, and the
-router finds the endpoint.
-"""
+router finds the endpoint."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What one process takes on at a time: calls, long polls and large bodies. More calls wait for their turn.
 
 A call that waits longer than its client is worse than a refused one: the client sends it again, while the process still
-works on the first one, whose answer nobody reads.
-"""
+works on the first one, whose answer nobody reads."""
 
 from __future__ import annotations
 
@@ -86,8 +85,7 @@ class Load:
 
         A call that has to wait is checked first: one that is refused in any case need not wait, and in whose name it
         comes must be known for the turns. Raises what the check raises, and ServiceUnavailable when the turn does not
-        come in time.
-        """
+        come in time."""
         if self.polls and self._is_high(self.calls + 1):
             end_polls()
         async with self._calls.hold(size=size, check=check) as place:

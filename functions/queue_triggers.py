@@ -1,8 +1,7 @@
 """Queue-triggered functions: Azure Queue visibility wakes them when something is due.
 
 What they have in common: parse, do the work, retry with back-off, dead-letter with a log line. The host would try a
-failed message again after one fixed delay, and move it to the poison queue without a log line.
-"""
+failed message again after one fixed delay, and move it to the poison queue without a log line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Authentication of a call: who sent it and what it may do (contract 11.4, 11.7).
 
 Hawk signs the path as sent, while the Functions host decodes and encodes it again on its way to Python. So the
-signature is checked against each request target that the client may have signed (design 8).
-"""
+signature is checked against each request target that the client may have signed (design 8)."""
 
 from __future__ import annotations
 
@@ -136,8 +135,7 @@ class Authenticator:
         `signed_targets`); of `headers` (names in lower case) authorization and content-type are used; `body` is as
         sent, or None where it is not known: then its hash is not checked.
         Raises AuthenticationFailed when credentials were given and do not hold, and StorageUnavailable. Not to be
-        called for endpoints without scopes: they never look at credentials (contract 11.7).
-        """
+        called for endpoints without scopes: they never look at credentials (contract 11.7)."""
         header = headers.get("authorization", "").strip()
         with_bewit = [target for target in targets if hawk.has_bewit(target)]
         if not header and not with_bewit:

@@ -127,8 +127,7 @@ def temporary_credentials(
 
     Named when `client_id` is given, else unnamed (the client id is then the issuer's). `seed` is two fresh slugids; for
     the root client, a slugid and the share in whose name calls with these credentials come. Raises ValueError for what
-    no verifier would accept.
-    """
+    no verifier would accept."""
     if not timedelta(0) <= expiry - start <= MAX_LIFETIME:
         raise ValueError("temporary credentials last from 0 to 31 days")
     if len(seed) != _SEED_LENGTH:

@@ -1,8 +1,7 @@
 """Hawk as Taskcluster uses it: header and bewit syntax, MACs, payload hash, clock skew.
 
 Pure. The rules are contract 11.1, 11.2 and 11.6. MACs are made here with `hmac`, not with mohawk: that formats the
-whole payload and the signed text, certificates included, for its debug log on every call.
-"""
+whole payload and the signed text, certificates included, for its debug log on every call."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Who an ID token of an OpenID Connect provider is about, a person or a workload, and what it allows (contract 11.8).
 
 The signature is checked with the keys that the provider publishes: they are read from its discovery document, kept for
-an hour, and read again when a token names a key that is not among them.
-"""
+an hour, and read again when a token names a key that is not among them."""
 
 from __future__ import annotations
 
@@ -118,8 +117,7 @@ class WorkloadSignIn:
     A token may be exchanged for as long as it is valid: many platforms give a workload the same one until it ends.
 
     The subject says what runs, such as `repo:my-org/my-repo:ref:refs/heads/main`. It gives the role of the same name
-    after `<name>:`, so that roles, also those that end with `*`, decide which subject may do what.
-    """
+    after `<name>:`, so that roles, also those that end with `*`, decide which subject may do what."""
 
     tokens: IdTokens
     name: str

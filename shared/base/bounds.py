@@ -2,8 +2,7 @@
 
 Written there by `python -m tools.local.design_tables`. What the contract promises stays with the rule that it belongs
 to, what Azure allows is in shared/store/limits.py, and the numbers of things remembered are in
-shared/base/remembered.py.
-"""
+shared/base/remembered.py."""
 
 from __future__ import annotations
 

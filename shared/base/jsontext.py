@@ -1,8 +1,7 @@
 """JSON as the service reads and writes it: by compiled code, within limits, and never anything but valid JSON.
 
 What a text of a given size may cost to read differs by a factor of a hundred: ten megabytes can be one string or
-five million objects. So a text is measured before it is read. Numbers are those of JavaScript (contract 1.4). Pure.
-"""
+five million objects. So a text is measured before it is read. Numbers are those of JavaScript (contract 1.4). Pure."""
 
 from __future__ import annotations
 

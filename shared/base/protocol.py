@@ -1,8 +1,7 @@
 """The timing rules that make the design safe, each with its reason. A test asserts their order.
 
 Storage keeps no transaction over several tables and queues, so what a commit needs is written ahead of it, and a reader
-of it has to know when the commit cannot come any more (design 2).
-"""
+of it has to know when the commit cannot come any more (design 2)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Shares out what a process has too little of: calls, long polls, lists, uploads, memory (design 2.9).
 
 What somebody holds or waits for counts towards a share: the root of an identity, since names below it cost nothing
-(contract 11.3). All who have no verified name have one share together.
-"""
+(contract 11.3). All who have no verified name have one share together."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The index service: entries by path, filled by calls and by tasks that complete (contract 18); and its table, in which
 entries and namespaces lie in the partition of the namespace that they are in, in the order of names (design 9).
 
-Nothing is written to the Expiry table for an entry: each namespace with something in it is swept once a day.
-"""
+Nothing is written to the Expiry table for an entry: each namespace with something in it is swept once a day."""
 
 from __future__ import annotations
 
@@ -93,8 +92,7 @@ class Index:
 
         The entry of a call counts as later than every acknowledged deletion, even if clocks disagree. The entry of a
         completed task does not, since its message may be handled late or twice. The namespaces above the entry are
-        written first, so that no entry is ever without them. Raises ServiceUnavailable.
-        """
+        written first, so that no entry is ever without them. Raises ServiceUnavailable."""
         namespace, name = split(entry.path)
         partition, key = keys.index_partition(namespace), keys.index_task(name)
         async for _ in attempts(self._runtime):

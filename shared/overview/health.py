@@ -1,8 +1,7 @@
 """Health: whether storage and Service Bus respond, and a verdict on the whole deployment (contract 2.5).
 
 A process knows nothing of the others, so the verdict is read from storage: a bounded number of small requests, shared
-by all who ask at the same time.
-"""
+by all who ask at the same time."""
 
 from __future__ import annotations
 

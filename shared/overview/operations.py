@@ -66,8 +66,7 @@ async def move(
 
     A message is put before it is removed: if this dies in between it is handled twice, which every handler allows.
     Messages that are refused once more come back to the poison queue. Messages that arrive meanwhile stay there: no
-    more are moved than there were at the start. Those that are not moved are visible again at once.
-    """
+    more are moved than there were at the start. Those that are not moved are visible again at once."""
     given_up = poison_queue(queue)
     left = there = await queues.length(given_up)
     done = unseen = 0

@@ -1,8 +1,7 @@
 """Authorisation of hot requests: a signature with the account's key, or an identity's token (`wire.Authorisation`).
 
 The signatures are those of "Authorize with Shared Key" in the storage services' REST reference: tables sign little,
-queues all headers that they have in common with blobs.
-"""
+queues all headers that they have in common with blobs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Dataclasses as properties of rows: a column for each field, named as JSON names it (`takenUntil` of `taken_until`).
 
 Times are texts as the contract writes them, enumerations their values, lists and objects JSON. None has no column; a
-row that lacks another one is spoiled: a default would be taken for what was stored.
-"""
+row that lacks another one is spoiled: a default would be taken for what was stored."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@
     assert operations.total <= 6 and operations.depth <= 2
 
 The recorder is shared by the SDKs' clients (`pipeline.Tries`) and by the tests' in-memory twin (`recorded`), so that a
-budget holds for both. It follows a call into the tasks that the call starts. Without `counting` nothing is recorded.
-"""
+budget holds for both. It follows a call into the tasks that the call starts. Without `counting` nothing is recorded."""
 
 from __future__ import annotations
 

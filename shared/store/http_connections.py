@@ -2,8 +2,7 @@
 
 A connection carries one exchange at a time. It is closed when bytes come that are not HTTP, or no answer to its
 request. Certificates are checked against the roots that OpenSSL finds, or those that SSL_CERT_FILE names. There is no
-proxy and no redirection.
-"""
+proxy and no redirection."""
 
 from __future__ import annotations
 

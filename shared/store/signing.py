@@ -1,8 +1,7 @@
 """Signed URLs (SAS): access to one queue or blob for a while, without credentials of the account (design 4 and 8).
 
 Signed with the account's key where there is one, else with a key that Azure delegates to the app's identity
-("user delegation").
-"""
+("user delegation")."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 The form is that of the Table service's REST reference, with JSON and minimal metadata. A key stands in the address as
 the SDK and yarl would write it, since the signature is over the address as sent. Transactions are multipart: the SDK's
-way goes through `email.message` and takes 3 ms of CPU, at one commit or more a call; this takes 0.3.
-"""
+way goes through `email.message` and takes 3 ms of CPU, at one commit or more a call; this takes 0.3."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Sends the hot requests, which are encoded by hand. Signs, retries and counts them without the SDKs' pipelines.
 
 `table_requests` and `azure_queues` write these requests and read their answers; all others are the SDKs', on
-`pipeline`. Both ways share time limits and the rules for what is tried again; each has connections of its own.
-"""
+`pipeline`. Both ways share time limits and the rules for what is tried again; each has connections of its own."""
 
 from __future__ import annotations
 
@@ -230,8 +229,7 @@ class Wire:
 
         A request is retried if it failed for a reason that may pass: no connection, no answer, 408, 429, 5xx. A write
         whose answer was lost is sent again as well: its repeat may be refused (409, 412, 404) by the first try's own
-        effect. Callers tell by an operation id in the row (design 5).
-        """
+        effect. Callers tell by an operation id in the row (design 5)."""
         begun = counting.begin(request.kind, request.path)
         try:
             if self._watch is None:

@@ -2,8 +2,7 @@
 
 Between a Functions worker and its host a record is only text, so the fields are part of the text. OpenTelemetry, and
 Application Insights through it, get the fields as attributes. The fields of a call or a message (such as its taskId)
-are bound once, and stand in each of its lines.
-"""
+are bound once, and stand in each of its lines."""
 
 from __future__ import annotations
 

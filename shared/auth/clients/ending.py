@@ -1,8 +1,7 @@
 """Clients whose credentials end soon or have ended, and clients that are refused repeatedly (design 10).
 
 Processes note refusals; `health` names both kinds before work stops. Nothing else of a deployment's credentials has an
-end that the service could see: docs/operations.md lists them.
-"""
+end that the service could see: docs/operations.md lists them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Which sets of roles are allowed: the rules that every change of roles is checked against (contract 11.5). Pure.
 
 No scope of a role whose id ends in a star has more than one parameter, nor a parameter right after a star; no role
-leads back to itself; and what a role expands to stays within the limits of one expansion.
-"""
+leads back to itself; and what a role expands to stays within the limits of one expansion."""
 
 from __future__ import annotations
 
