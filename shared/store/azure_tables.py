@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from shared.base.frozen import dataclass
@@ -21,6 +21,8 @@ class AzureTables:
 
     _wire: Wire
     _endpoint: StorageEndpoint
+    _make: Callable[[str], Awaitable[None]]
+    """Makes the table of that name, with the SDK. Raises Refused if there is one, StorageUnavailable."""
 
     async def get(self, table: str, partition: str, key: str) -> Row | None:
         """Returns one row, or None. Raises StorageUnavailable."""
@@ -73,7 +75,7 @@ class AzureTables:
             if answer.code != _NO_TABLE:
                 raise
         try:
-            await self._wire.send(table_requests.make(self._endpoint, table))
+            await self._make(table)
         except Refused as answer:
             if answer.code != "TableAlreadyExists":
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from functools import cached_property
 from types import TracebackType
@@ -15,10 +16,11 @@ from shared.store.authorisation import authorisations
 from shared.store.azure_blobs import AzureBlobs
 from shared.store.azure_queues import AzureQueues
 from shared.store.azure_tables import AzureTables
+from shared.store.counting import Kind
 from shared.store.http_connections import Connections
 from shared.store.interface import Storage
 from shared.store.signing import DelegatedKey, SignedAccess
-from shared.store.wire import Patience, Sender, StorageEndpoint, Watch, Wire, unavailable
+from shared.store.wire import REFUSALS, Patience, Sender, StorageEndpoint, Watch, Wire, unavailable
 
 if TYPE_CHECKING:
     from azure.storage.blob.aio import BlobServiceClient
@@ -88,7 +90,7 @@ class AzureStorage:
         if isinstance(credential, AzureNamedKeyCredential):
             account, signing_key = credential.named_key
         self.storage = Storage(
-            tables=AzureTables(tables, StorageEndpoint.of(endpoints.table)),
+            tables=AzureTables(tables, StorageEndpoint.of(endpoints.table), self._make_table),
             queues=AzureQueues(queues, StorageEndpoint.of(endpoints.queue)),
             blobs=blobs,
             access=SignedAccess(
@@ -149,6 +151,18 @@ class AzureStorage:
     async def _delegated_blob_key(self, start: datetime, expiry: datetime) -> object:
         with unavailable():
             return await self._blobs.get_user_delegation_key(start, expiry)
+
+    async def _make_table(self, name: str) -> None:
+        from azure.data.tables.aio import TableClient
+
+        from shared.store.pipeline import noted
+
+        transport = self._options("table")["transport"]
+        made = TableClient(self.endpoints.table, name, credential=self.credential, transport=transport)
+        with unavailable(), noted(self._watch, Kind.MAKE, "table", "POST", f"{self.endpoints.table}/{name}") as note:
+            async with asyncio.timeout(self._patience.total):
+                await made.create_table(error_map=REFUSALS)
+            note(201)
 
 
 def parse_connection_string(text: str) -> tuple[Endpoints, AzureNamedKeyCredential]:

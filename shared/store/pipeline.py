@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import io
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,6 +52,14 @@ class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it l
         return answer
 
 
+@contextmanager
+def noted(watch: Watch | None, kind: Kind, service: str, method: str, url: str) -> Iterator[Callable[[int], None]]:
+    """Counts and shows a request once, whatever retries follow; yields a function that takes its status."""
+    watched = watch(service, method, url) if watch else nullcontext(lambda _: None)
+    with watched as note, counting.recorded(kind, urlsplit(url).path):
+        yield note
+
+
 class Tries(AsyncHTTPPolicy[Any, Any]):
     """The retry policy of a service's clients: tries again what `wire.Wire` does (no connection, no answer, 408, 429,
     5xx), and counts and shows each request once, whatever retries follow."""
@@ -66,11 +75,10 @@ class Tries(AsyncHTTPPolicy[Any, Any]):
         """Tries within the time allowed. Raises the last error, or ServiceResponseTimeoutError at the end of time."""
         asked = request.http_request
         seconds = request.context.options.pop("time_allowed", None) or self._patience.total
-        watched = self._watch(self._service, asked.method, asked.url) if self._watch else nullcontext(lambda _: None)
         kind = Kind.BLOB_READ if asked.method in {"GET", "HEAD"} else Kind.BLOB_WRITE
         if self._service == "queue" or (asked.method == "PUT" and "restype=container" in asked.url):
             kind = Kind.MAKE  # a delegated key, a container
-        with watched as note, counting.recorded(kind, urlsplit(asked.url).path):
+        with noted(self._watch, kind, self._service, asked.method, asked.url) as note:
             try:
                 async with asyncio.timeout(seconds):
                     response = await self._try(request)

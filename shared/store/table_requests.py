@@ -90,12 +90,6 @@ def write(endpoint: StorageEndpoint, table: str, partition: str, operation: Oper
     return Request(Kind.TABLE_WRITE, _METHOD[type(operation)], endpoint, resource, headers, content)
 
 
-def make(endpoint: StorageEndpoint, table: str) -> Request:
-    """Returns the request that makes a table."""
-    headers = {**_COMMON, "Prefer": "return-no-content", "Content-Type": "application/json"}
-    return Request(Kind.MAKE, "POST", endpoint, "/Tables", headers, f'{{"TableName": "{table}"}}'.encode())
-
-
 def encode_entity(partition: str, key: str, values: Mapping[str, Value]) -> str:
     """Writes a row as JSON. Names need no escapes; texts, truth values and small numbers no type annotation."""
     text = f'{{"PartitionKey": {in_quotes(partition)}, "RowKey": {in_quotes(key)}'
