@@ -2,11 +2,14 @@
 
 There are three processes where data is kept or speed is measured: Azurite is single-threaded, so a busy table would
 slow the queues down. A single process takes a third of the CPU and memory before its first request. All are started
-with telemetry off, and with `azurite-preload.cjs`; its comments say what it works around.
+with telemetry off, and with `azurite-preload.cjs`; its comments say what it works around. With `STOCK_AZURITE`, a
+folder in which npm has installed Azurite, that one runs as it comes: slower, and without faults.
 """
 
 import contextlib
 import json
+import os
+import socket
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,9 +25,10 @@ ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1
 Fault = Literal["refuse", "cut", "lose", "none"]
 SERVICES = ("blob", "queue", "table")
 READY_SECONDS = 60
-_LISTENING = r"listening on port (\d+)"
 
-_ROOT = Path(__file__).resolve().parents[2]
+_TOOLS = Path(__file__).resolve().parents[1]
+_STOCK = os.environ.get("STOCK_AZURITE")
+_LISTENING = r"listening at \S+:(\d+)" if _STOCK else r"listening on port (\d+)"
 _PRELOAD = Path(__file__).resolve().parent / "azurite-preload.cjs"
 
 
@@ -75,7 +79,11 @@ class Azurite:
                     name,
                     [
                         "node",
-                        *(word for module in (_PRELOAD, *preloads) for word in ("-r", str(module))),
+                        *(
+                            word
+                            for module in (*([] if _STOCK else [_PRELOAD]), *preloads)
+                            for word in ("-r", str(module))
+                        ),
                         *_argv(services, location, in_memory, ports or {}),
                         *arguments,
                     ],
@@ -141,14 +149,14 @@ def storage_connection_string(ports: Mapping[str, int], account: str = ACCOUNT) 
 
 
 def _argv(services: Sequence[str], location: Path, in_memory: bool, ports: Mapping[str, int]) -> list[str]:
-    scripts = _ROOT / "tools" / "node_modules" / "azurite" / "dist" / "src"
+    scripts = Path(_STOCK or _TOOLS) / "node_modules" / "azurite" / "dist" / "src"
     script = scripts / services[0] / "main.js" if len(services) == 1 else scripts / "azurite.js"
     if not script.exists():
         raise FileNotFoundError(f"{script} is not there: run `npm ci` (or any ./dev command) first")
     addresses = [
         word
         for service in services
-        for word in (f"--{service}Host", "127.0.0.1", f"--{service}Port", str(ports.get(service, 0)))
+        for word in (f"--{service}Host", "127.0.0.1", f"--{service}Port", str(ports.get(service) or _any_port()))
     ]
     return [
         str(script),
@@ -158,3 +166,10 @@ def _argv(services: Sequence[str], location: Path, in_memory: bool, ports: Mappi
         "--skipApiVersionCheck",
         "--silent",
     ]
+
+
+def _any_port() -> int:
+    """Returns any port; for Azurite as it comes a free one, since it does not say which one it got."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1]) if _STOCK else 0
