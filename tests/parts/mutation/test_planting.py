@@ -26,7 +26,7 @@ def test_words_that_name_no_bug_or_several_are_refused(words: str, capsys: pytes
 def test_tests_that_catch_a_bug_and_tests_that_do_not(
     tests: str, is_caught: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = "claimTask claims a retry that is not left"
+    words = "a claim is announced again for half the time"
     code = planting.main(words, every=False, engines=False, tests=(tests,))
     assert (code == 0) == is_caught
     assert ("not caught" in capsys.readouterr().out) != is_caught

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.base.errors import RequestConflict, ResourceNotFound
 from shared.base.protocol import LATEST_COMMIT, ORPHAN_AFTER, REPEATS_RECOGNISED
 from shared.queue.claims import ends as claim_ends
 from shared.queue.claims import rules as claims
@@ -148,33 +147,6 @@ def test_claim_task_has_a_lease_of_its_own() -> None:
     assert (repeat.task, repeat.ahead, announced(repeat)) == (claimed, (), [("task-running", 0)])
 
 
-def test_claim_task_of_the_run_after_an_expired_one() -> None:
-    decision = claim_by_task(a_task(EXPIRED), 1)
-    assert [run.state for run in after(decision).runs] == [State.EXCEPTION, State.RUNNING]
-    assert after(decision).last_run.by_claim_task
-    for task in (a_task(HELD), a_task(EXPIRED, retries_left=0)):
-        with pytest.raises(ResourceNotFound):
-            claim_by_task(task, 1)
-
-
-def test_claims_by_task_that_are_refused() -> None:
-    mine = running_run(worker_group="mine", worker_id="me", taken_until=UNTIL)
-    for task in (
-        a_task(mine),
-        a_task(HELD),
-        a_task(running_run(by_claim_task=True, taken_until=UNTIL)),
-        a_task(resolved_run()),
-        a_task(resolved_run(Resolved.WORKER_SHUTDOWN), RETRY),
-        a_task(pending_run(), deadline=NOW),
-    ):
-        with pytest.raises(RequestConflict):
-            claim_by_task(task, 0)
-    with pytest.raises(ResourceNotFound):
-        claim_by_task(a_task(pending_run()), 1)
-    with pytest.raises(ResourceNotFound):
-        claim_by_task(a_task(), 0)
-
-
 # reclaimTask
 
 
@@ -200,19 +172,6 @@ def test_a_reclaim_moves_both_messages_first(run: Run) -> None:
         "spare",
     )
     assert (decision.after, decision.events) == ((), ())
-
-
-def test_reclaims_that_are_refused() -> None:
-    for task in (
-        a_task(pending_run()),
-        a_task(resolved_run()),
-        a_task(resolved_run(Resolved.WORKER_SHUTDOWN), running_run()),
-        a_task(HELD, deadline=NOW),
-    ):
-        with pytest.raises(RequestConflict):
-            reclaim(task)
-    with pytest.raises(ResourceNotFound):
-        reclaim(a_task(HELD), 1)
 
 
 # Expiring
