@@ -242,12 +242,10 @@ class Wire:
             raise failure_of(error) from error
         finally:
             counting.end(begun)
-        if passing:
-            raise _failure(_code(answer) or "HTTP", passing)
-        if answer.status in REFUSED:
+        if answer.status in REFUSED and not passing:
             raise Refused(answer.status, _code(answer))
-        if answer.status >= 300:
-            raise _failure(_code(answer) or "HTTP", answer.status)
+        if passing or answer.status >= 300:
+            raise _failure(_code(answer) or "HTTP", passing or answer.status)
         return answer
 
     async def _try(self, request: Request) -> tuple[StorageAnswer, int]:
@@ -323,22 +321,22 @@ def _passing_status(request: Request, answer: StorageAnswer) -> int:
     """Returns the first status of an answer that means a transient failure, or 0."""
     if may_pass(answer.status):
         return answer.status
-    if request.statuses is None:
-        return 0
-    return next(filter(may_pass, request.statuses(answer.content)), 0)
+    return next(filter(may_pass, request.statuses(answer.content) if request.statuses else ()), 0)
 
 
 def _code(answer: StorageAnswer) -> str:
     """Returns the service's word for an error. Azure Tables has it in a JSON body, without a header."""
-    if (code := answer.header("x-ms-error-code")) is not None:
-        return code
+    return _word(answer.header, lambda: json.loads(answer.content))
+
+
+def _word(header: Callable[[str], str | None], body: Callable[[], Any]) -> str:
     try:
-        return str(json.loads(answer.content)["odata.error"]["code"])
+        return header("x-ms-error-code") or str(body()["odata.error"]["code"])
     except (ValueError, KeyError, TypeError):
         return ""
 
 
 REFUSALS: Mapping[int, Callable[[Any], Refused]] = dict.fromkeys(
-    REFUSED, lambda response: Refused(response.status_code, response.headers.get("x-ms-error-code", ""))
+    REFUSED, lambda response: Refused(response.status_code, _word(response.headers.get, response.json))
 )
 """The `error_map` of every SDK call: the SDKs' own errors cost a second parse, and hide the 404 of a delete."""
