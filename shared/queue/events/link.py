@@ -72,7 +72,7 @@ class _Delivery:
 @dataclass(frozen=True, slots=True)
 class Link:
     """An open sender, and its socket, which the SDK (7.15) leaves to the garbage collector if the connection fails.
-    Private names of the SDK are used: test_link.py and test_py (tests/promises/events) fail when they change."""
+    Private names of the SDK are used: test_link.py and test_frames.py (tests/promises/events) fail when they change."""
 
     _sender: Any
     _socket: Any
@@ -105,7 +105,7 @@ class Link:
     async def _transfer(self, messages: Sequence[EventMessage]) -> int:
         """Sends as many messages as fit into one frame, and returns how many; 0 if the SDK has to send. Only the frame
         is written here. The SDK does everything else: opening, tokens and their renewal, credit, incoming frames, the
-        meaning of outcomes, and messages of several  Raises what the SDK raises."""
+        meaning of outcomes, and messages of several frames. Raises what the SDK raises."""
         handler = self._sender._handler
         if handler is None or not await handler.client_ready_async():
             return 0
