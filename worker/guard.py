@@ -128,7 +128,7 @@ class Follower:
     """Follows the orders of one worker: `start` at first; for each run `begin` and `stop` for its parts, then `end`."""
 
     def __init__(self, control: Connection) -> None:
-        self._control = control
+        self._control, self._was_full = control, ""
         self._runner = 0
         self._how: int | None = None
         self._log: IO[bytes] | None = None

@@ -165,13 +165,18 @@ def test_a_reclaim_moves_both_messages_first(run: Run) -> None:
         handle=handle("claim"), task_id=task.task_id, run_id=0, taken_until=UNTIL, started=run.started
     )
     assert isinstance(hold, effects.HoldPending)
-    assert (hold.handle, hold.content.run_id, hold.visible, hold.spare_hint_id) == (
-        handle("pending"),
-        1,
-        UNTIL,
-        "spare",
-    )
+    held = (hold.handle, hold.content.run_id, hold.visible, hold.spare_hint_id)
+    assert held == (handle("pending"), 1, UNTIL, "spare")
     assert (decision.after, decision.events) == ((), ())
+
+
+def test_a_reclaim_moves_nothing_back() -> None:
+    later = UNTIL + SECOND
+    decision = reclaim(a_task(running_run(taken_until=later)))
+    move, hold = decision.ahead
+    assert isinstance(move, effects.PutClaim)
+    assert isinstance(hold, effects.HoldPending)
+    assert [after(decision).last_run.taken_until, move.taken_until, hold.visible] == [later] * 3
 
 
 # Expiring
@@ -222,10 +227,8 @@ def test_claim_messages_that_find_nothing_to_expire(task: Task, run_id: int, put
 def test_a_second_claim_message_repairs_and_announces_again(deadline: datetime) -> None:
     retried = a_task(resolved_run(Resolved.CLAIM_EXPIRED), RETRY, deadline=deadline)
     decision = expire(retried)
-    assert (decision.task, announced(decision)) == (
-        None,
-        [("task-running", 0), ("task-exception", 0), ("task-pending", 1)],
-    )
+    assert decision.task is None
+    assert announced(decision) == [("task-running", 0), ("task-exception", 0), ("task-pending", 1)]
     assert decision.after
     exhausted = expire(a_task(resolved_run(Resolved.CLAIM_EXPIRED)))
     assert (exhausted.task, announced(exhausted)) == (None, [("task-running", 0), ("task-exception", 0)])

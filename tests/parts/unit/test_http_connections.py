@@ -18,15 +18,7 @@ from hypothesis import strategies as st
 from shared.store import http_connections as subject
 from shared.store.counting import Kind
 from shared.store.http_connections import Connections, system_trust
-from shared.store.wire import (
-    REQUEST_ID,
-    Disconnected,
-    NoAnswer,
-    Patience,
-    Request,
-    StorageAnswer,
-    StorageEndpoint,
-)
+from shared.store.wire import REQUEST_ID, Disconnected, NoAnswer, Patience, Request, StorageAnswer, StorageEndpoint
 from tests.promises.azurite.identity import make_certificate
 
 NAME = "name-1"

@@ -175,6 +175,11 @@ async def test_nothing_is_signed_for_the_log_once_a_part_has_said_how_it_ends(tm
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+async def test_a_run_that_could_not_begin_leaves_nothing(tmp_path: Path) -> None:
+    async with guard.Guard(dataclasses.replace(OPTIONS, work_dir=tmp_path)) as its:
+        assert await its.end(filled=False, purged=False) == []
+
+
 async def test_a_process_ends_from_its_first_moment_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = "import os, time; fast = os.listdir; "  # what a process does before it minds signals itself
     slow += "os.listdir = lambda path: (path == '/dev/fd' and time.sleep(2)) or fast(path); "
