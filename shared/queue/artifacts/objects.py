@@ -125,22 +125,20 @@ class Objects:
         return self._credentials(
             f"artifact-upload/{stored.task_id}/{stored.run_id}/on/{run.worker_group}/{run.worker_id}",
             f"object:upload:{artifact.details['projectId']}:{object_name(stored)}",
+            now,
             max(min(artifact.expires, now + UPLOAD_CREDENTIALS), now),
         )
 
     def download_credentials(self, stored: Stored) -> Json:
         """Returns the credentials with which a reader downloads the object (contract 7.6)."""
-        return self._credentials(
-            f"artifact-download/{stored.task_id}/{stored.run_id}/{stored.artifact.name}",
-            f"object:download:{object_name(stored)}",
-            self._runtime.now() + DOWNLOAD_CREDENTIALS,
-        )
+        now, client = self._runtime.now(), f"artifact-download/{stored.task_id}/{stored.run_id}/{stored.artifact.name}"
+        return self._credentials(client, f"object:download:{object_name(stored)}", now, now + DOWNLOAD_CREDENTIALS)
 
-    def _credentials(self, client_id: str, scope: str, expiry: datetime) -> Json:
+    def _credentials(self, client_id: str, scope: str, start: datetime, expiry: datetime) -> Json:
         return temporary_credentials(
             client_id=_NOT_IN_CLIENT_ID.sub("_", client_id),
             scopes=[scope],
-            start=self._runtime.now(),
+            start=start,
             expiry=expiry,
             issuer=self._issuer.client_id,
             issuer_token=self._issuer.access_token,

@@ -4,25 +4,11 @@ import datetime
 import uuid
 
 import pytest
-from azure.servicebus import (
-    ServiceBusMessage,
-    ServiceBusSubQueue,
-)
+from azure.servicebus import ServiceBusMessage, ServiceBusSubQueue
 from azure.servicebus.amqp import AmqpAnnotatedMessage
-from azure.servicebus.exceptions import (
-    MessageSizeExceededError,
-    MessagingEntityNotFoundError,
-)
+from azure.servicebus.exceptions import MessageSizeExceededError, MessagingEntityNotFoundError
 
-from tests.parts.local.broker_support import (
-    RECEIVE_SECONDS,
-    client,
-    counts,
-    new_topic,
-    receive,
-    send,
-    texts,
-)
+from tests.parts.local.broker_support import RECEIVE_SECONDS, client, counts, new_topic, receive, send, texts
 from tests.parts.local.stacks import wait
 from tools.local.service_bus import ServiceBus
 

@@ -3,24 +3,10 @@
 from unittest.mock import PropertyMock, patch
 
 import pytest
-from azure.servicebus import (
-    ServiceBusMessage,
-    ServiceBusReceivedMessage,
-    ServiceBusReceiveMode,
-    ServiceBusSubQueue,
-)
-from azure.servicebus.exceptions import (
-    MessageLockLostError,
-)
+from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiveMode, ServiceBusSubQueue
+from azure.servicebus.exceptions import MessageLockLostError
 
-from tests.parts.local.broker_support import (
-    client,
-    counts,
-    new_topic,
-    receive,
-    send,
-    texts,
-)
+from tests.parts.local.broker_support import client, counts, new_topic, receive, send, texts
 from tools.local.service_bus import ServiceBus
 
 pytestmark = pytest.mark.usefixtures("quick_sdk")

@@ -6,14 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.store.counting import Kind, counting
-from shared.store.interface import (
-    Create,
-    Delete,
-    Merge,
-    Storage,
-    TransactionRefused,
-    Value,
-)
+from shared.store.interface import Create, Delete, Merge, Storage, TransactionRefused, Value
 
 
 @pytest.mark.parametrize(

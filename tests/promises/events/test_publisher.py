@@ -10,15 +10,7 @@ import pytest
 
 from shared.queue.events.announcer import EventsUnavailable
 from shared.queue.tasks.rules import Resolved
-from tests.promises.events.attempts import (
-    TOPIC,
-    Clock,
-    all_received,
-    attempt,
-    one,
-    until,
-    until_accepted,
-)
+from tests.promises.events.attempts import TOPIC, Clock, all_received, attempt, one, until, until_accepted
 from tests.promises.events.builders import Life
 from tests.promises.events.receiving import body_of, publishing, received, stored
 from tools.local.service_bus import ServiceBus

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from datetime import timedelta
@@ -49,6 +50,18 @@ def test_upload_is_allowed_for_a_day_or_until_the_object_expires(hours: int) -> 
     assert scopes == [f"object:upload:{stored.artifact.details['projectId']}:{OBJECT}"]
     assert start == epoch_milliseconds(now)
     assert end == epoch_milliseconds(now + timedelta(hours=min(hours, 24)))
+
+
+def test_an_object_that_has_just_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clocks of clients may be behind, so it was taken; and time passes while its answer is written."""
+    world = a_world()
+    objects, begun = world.services.artifacts.objects, world.clock.now()
+    times = (begun + timedelta(milliseconds=number) for number in itertools.count())
+    monkeypatch.setattr(objects, "_runtime", replace(objects._runtime, now=lambda: next(times)))
+    stored = world.run(objects.existing(OBJECT))[0]
+    created = replace(stored, artifact=replace(stored.artifact, expires=begun - timedelta(seconds=5)))
+    *_, start, end = seen(objects.upload_credentials(created, world.tasks()[A].runs[0]))
+    assert start == end
 
 
 def test_download_is_allowed_for_an_hour() -> None:
