@@ -1,7 +1,7 @@
 """Programs of this project in processes of their own that import nothing: they are forked from one that has imported.
 
 A new interpreter spends more than a second of CPU on the imports of a command or a host. For each kind of program some
-test starts it as people do (test_exit_codes.py, test_dev.py, test_process.py), the others as here.
+test starts it as people do, such as test_dev.py, the others as here.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def _files(folder: Path, wanted: Sequence[Json]) -> Iterator[tuple[Json, str, st
 
 
 async def _upload(task: Context, artifact: Json, name: str, path: str | Unusable) -> bool:
-    """Uploads one file as it is now, or says in its place why it is not there; whether all is well."""
+    """Uploads one file as it is now, or says in its place why it is not there. Returns whether all is well."""
     if not (name.isascii() and name.isprintable() and len(name) <= 1024):
         task.say(f"{name!r} cannot be uploaded: it cannot be an artifact's name")
         return False
@@ -122,7 +122,7 @@ def opened(folder: Path, path: str | Unusable) -> BinaryIO:
 
 
 def files_below(folder: Path, path: str) -> list[str]:
-    """All files below a directory of the folder, by their paths in it, sorted; links to directories are not followed.
+    """Returns all files below a directory, by their paths in the folder, sorted; links to directories are not followed.
     Raises Unusable."""
     top = _descriptor(folder, path, stat.S_ISDIR, "directory")
     try:

@@ -62,7 +62,7 @@ class Claim:
 
     @property
     def seconds_left(self) -> float:
-        """For which the claim, and its credentials, are good."""
+        """Seconds for which the claim, and its credentials, are still valid."""
         return max(0.0, (self._taken_until - _now()).total_seconds())
 
     async def keep(self) -> str:

@@ -67,7 +67,7 @@ class Asking:
         self._stream.flush()
 
     def ask(self, do: str, **what: str) -> str:
-        """What the worker signs. Raises REFUSED."""
+        """Asks the worker to sign (`sign`, `bewit`), and returns its answer. Raises REFUSED."""
         self.tell({"do": do, **what})
         answer = self.receive()
         if "refused" in answer:
@@ -124,7 +124,7 @@ def use_until(expires: str) -> datetime:
 
 
 def pauses(longest: float) -> Iterator[float]:
-    """Seconds that double from 1 up to `longest`, with jitter so that workers do not come all at once."""
+    """Yields seconds that double from 1 up to `longest`, with jitter so that workers do not come all at once."""
     pause = min(1.0, longest)
     while True:
         yield pause * random.uniform(0.5, 1)  # noqa: S311 - jitter
@@ -132,7 +132,7 @@ def pauses(longest: float) -> Iterator[float]:
 
 
 async def insist(what: str, call: Callable[[], Awaitable[T]], tries: int = sys.maxsize) -> T:
-    """The result of a call that is repeated while it meets TROUBLE, by default for ever: the caller bounds the time by
+    """Returns the result of a call, repeated while it meets TROUBLE, by default for ever: the caller bounds the time by
     cancelling. Raises what the last try does, and REFUSED."""
     for pause in itertools.islice(pauses(longest=30), tries - 1):
         try:

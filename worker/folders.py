@@ -64,7 +64,7 @@ class WorkDirectory:
             raise OSError(problem)
 
     def make_room(self) -> str:
-        """Removes caches until enough of the disk is free, the longest unused ones first; what is amiss then."""
+        """Removes caches, the longest unused first, until enough of the disk is free. Returns what is still missing."""
         caches = sorted(self._caches.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
         while True:
             disk = os.statvfs(self._path)
@@ -76,8 +76,8 @@ class WorkDirectory:
             self._remove([caches.pop()])
 
     def begin(self, name: str, caches: Mapping[str, str]) -> tuple[Path, dict[str, bool | str]]:
-        """A fresh folder for a run, with caches at their places; of each whether it is new, or why it is not there.
-        Raises OSError."""
+        """Makes a folder for a run, with caches at their places. Returns it, and for each cache whether it is new or
+        why it is not there. Raises OSError."""
         folder = self._path / "tasks" / name
         self._make(folder)
         return folder, {cache: self._place(folder, cache, place) for cache, place in caches.items()}
@@ -142,7 +142,7 @@ class WorkDirectory:
 
 
 def _is_directory(path: Path) -> bool:
-    """Whether it is one itself, and not a link to one."""
+    """Returns whether the path is a directory itself, and not a link to one."""
     return stat.S_ISDIR(path.lstat().st_mode)
 
 

@@ -54,7 +54,7 @@ class GuardLost(Exception):
 
 
 class Guard:
-    """Orders to the guard. It is started once, and ends with the worker."""
+    """Gives orders to the guard, which is started once, and ends with the worker."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -99,7 +99,7 @@ class Guard:
         return how
 
     async def end(self, *, filled: bool, purged: bool) -> list[str]:
-        """Puts everything back, caches as WorkDirectory.put_back says; what is not as it was. Raises GuardLost."""
+        """Puts all back, caches as WorkDirectory.put_back says. Returns what is not as it was. Raises GuardLost."""
         left: list[str] = await self._order("end", filled, purged)
         return left
 

@@ -89,7 +89,7 @@ class LogStore:
 
 
 def said(text: str) -> bytes:
-    """Lines of the worker's own in a log."""
+    """Returns a text as lines of the worker's own, with the time."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return "".join(f"[taskcluster {now}] {line}\n" for line in lines(text)).encode(errors="replace")
 

@@ -166,7 +166,7 @@ class Endpoints(list[Endpoint[S]]):
     def __call__(
         self, name: str, target: str, title: str, **others: Unpack[_Properties[S]]
     ) -> Callable[[Callable[[S, Call], R]], Callable[[S, Call], R]]:
-        """Adds an endpoint. `target`: method and route, with a space between them."""
+        """Returns a decorator that makes a function an endpoint. `target`: method and route, with a space between."""
 
         def add(handler: Callable[[S, Call], R]) -> Callable[[S, Call], R]:
             method, _, route = target.partition(" ")

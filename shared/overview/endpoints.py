@@ -140,7 +140,7 @@ METRICS = Endpoints[OverviewServices]("Monitoring")
 
 @METRICS("metrics", "GET /metrics", "Metrics", scopes="queue:metrics")
 async def metrics(services: OverviewServices, call: Call) -> Answer:
-    """What is measured, as Prometheus scrapes it: the gauges as of now, and what this process has counted."""
+    """Returns what is measured, as Prometheus scrapes it: the gauges as of now, and what this process has counted."""
     await services.gauges.refresh()
     services.waiting_workers.report()
     return Answer(body=exposition(services.runtime.meter).encode(), content_type=CONTENT_TYPE)

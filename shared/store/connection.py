@@ -166,7 +166,7 @@ class AzureStorage:
 
 
 def parse_connection_string(text: str) -> tuple[Endpoints, AzureNamedKeyCredential]:
-    """Endpoints and account key of a connection string. Raises ValueError, without quoting what it was given."""
+    """Returns endpoints and account key of a connection string. Raises ValueError, which does not quote the text."""
     parts = dict(part.partition("=")[::2] for part in text.strip().strip(";").split(";"))
     if text.strip().strip(";") == _EMULATOR:
         endpoints = {service: f"http://127.0.0.1:{port}/devstoreaccount1" for service, port in _EMULATOR_PORTS.items()}

@@ -170,7 +170,7 @@ def check_text(text: str) -> None:
 
 
 def whole_delay(seconds: float) -> int:
-    """Returns a delay as Azure takes it: whole seconds, rounded up so that nothing is visible early; at most 7 days."""
+    """Returns a delay in whole seconds, rounded up: nothing is visible early. Raises ValueError beyond 7 days."""
     if not 0 <= seconds <= MAX_DELAY:
         raise ValueError(f"a delay of {seconds} s, not 0 to {MAX_DELAY}")
     return math.ceil(seconds)

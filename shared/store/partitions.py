@@ -122,7 +122,7 @@ async def delete_unchanged(tables: Tables, table: str, rows: Sequence[Row]) -> N
 
 
 async def delete_together(tables: Tables, table: str, rows: Sequence[Row]) -> bool:
-    """Deletes up to a hundred rows of one partition in one transaction; False, and nothing is deleted, when one of
+    """Deletes up to a hundred rows of one partition in one transaction. Returns False, and deletes nothing, if one of
     them has changed."""
     operations = [Delete(row.key, row.etag) for row in rows]
     return await try_transact(tables, table, rows[0].partition, operations) is not None

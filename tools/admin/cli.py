@@ -126,7 +126,7 @@ class _Command(TyperCommand):
     """A command whose arguments may begin with a dash, as one id in 64 does."""
 
     def make_parser(self, ctx: Any) -> Any:
-        """Returns a parser that takes a slugid for no option."""
+        """Returns a parser that does not take a slugid for an option."""
         parser: Any = super().make_parser(ctx)
         process = parser._process_opts
 

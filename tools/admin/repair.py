@@ -18,7 +18,7 @@ from shared.store.interface import MAX_OPERATIONS, Create, Delete, Merge, Operat
 from tools.admin.account import Records
 
 Repair = Callable[[], Awaitable[bool]]
-"""Puts something right; False, and nothing is changed, when it had changed since it was inspected."""
+"""Puts something right. Returns False, and changes nothing, if it has changed since it was inspected."""
 
 
 class TaskRepairs:

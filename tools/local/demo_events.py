@@ -26,7 +26,7 @@ class EventCounter:
         return Counter(topic for topic, _ in self._seen)
 
     async def wait_for(self, expected: Counter[str], seconds: float) -> bool:
-        """Wait until the counts are these; False if they are not after so many seconds."""
+        """Wait until the counts are these. Returns False if they are not after so many seconds."""
         async with self._news:
             try:
                 await asyncio.wait_for(self._news.wait_for(lambda: self.counts == expected), seconds)

@@ -140,7 +140,7 @@ class ArtifactStore:
         await try_transact(self._tables, keys.TASKS, upload.task_id, [tables.Delete(upload.key, upload.etag)])
 
     async def delete(self, stored: Stored) -> bool:
-        """Deletes an artifact with its waiting upload; False when it has changed since it was read."""
+        """Deletes an artifact with its waiting upload. Returns False if it has changed since it was read."""
         run_id, name = stored.run_id, stored.artifact.name
         waiting = [tables.Delete(keys.direct(run_id, name))] if stored.artifact.upload is Upload.DIRECT else []
         try:
@@ -212,7 +212,7 @@ _COLUMNS = Columns(Artifact)
 
 
 def encode(artifact: Artifact) -> dict[str, tables.Value]:
-    """Properties of an artifact's row."""
+    """Returns the properties of an artifact's row."""
     return {"schema": SCHEMA, **_COLUMNS.encode(artifact)}
 
 

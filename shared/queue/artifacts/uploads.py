@@ -80,7 +80,7 @@ class Uploads:
     async def write(
         self, stored: Stored, content: bytes, content_type: str, encoding: str, *, is_first: bool = False
     ) -> bool:
-        """Stores content that came through this service; False when there is no such artifact any more. With `is_first`
+        """Stores content that came through this service. Returns False if the artifact is gone. With `is_first`
         it stores the first content of an artifact that was not read since it was created: its row must be as it was
         then, and its run must be running. Nothing is overwritten. False if a read has to decide what may be done.
         Nobody sees the blob until the row says that it is there. Raises StorageUnavailable."""

@@ -148,7 +148,7 @@ def pending_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ..
 
 def resolved_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
     """Returns the event of a run's resolution for the handler of that resolution: the call that made it may have died
-    before it announced it, and its client be gone. Returns none once a repeat of the event is not recognised."""
+    before it announced it, and its client may be gone. Returns none once a repeat would not be recognised."""
     resolved_at = task.runs[run_id].resolved
     if resolved_at is None or now - resolved_at >= REPEATS_RECOGNISED:
         return ()

@@ -131,7 +131,7 @@ def decode_group(row: Row) -> Group:
 
 
 def encode_group(group: Group) -> dict[str, Value]:
-    """Properties of a header."""
+    """Returns the properties of a header."""
     return {**_HEADER.encode(group), "sealed": "" if group.sealed is None else format_date(group.sealed)}
 
 

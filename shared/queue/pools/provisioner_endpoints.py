@@ -79,7 +79,7 @@ async def list_worker_types(services: QueueServices, call: Call) -> Annotated[Js
     scopes="queue:get-worker-type:<provisionerId>/<workerType>",
 )
 async def get_worker_type(services: QueueServices, call: Call) -> Annotated[Json, models.WorkerTypeResponse]:
-    """Returns a worker type of a provisioner, as getTaskQueue."""
+    """Returns a worker type of a provisioner, as getTaskQueue does."""
     entry, actions = await both(
         services.directory.listed(DirectoryKind.TASK_QUEUE, task_queue_of(call.params)),
         services.directory.actions(call.params["provisionerId"], "worker-type"),
@@ -121,7 +121,7 @@ async def declared(call: Call, request: BaseModel) -> Declaration:
 
 
 def task_queue_of(params: Mapping[str, str]) -> str:
-    """The task queue that a provisioner and a worker type name."""
+    """Returns the task queue that a provisioner and a worker type name."""
     return f"{params['provisionerId']}/{params['workerType']}"
 
 

@@ -127,7 +127,7 @@ TASK_COLUMNS = (*_COLUMNS.names, *_OWN_COLUMNS)
 
 
 def encode_task(task: Task) -> dict[str, Value]:
-    """Properties of the status row."""
+    """Returns the properties of the status row."""
     change, held = task.priority_change, task.handles
     handles = {"pending": held.pending, "claim": held.claim, "deadline": held.deadline}
     return {

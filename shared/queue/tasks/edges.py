@@ -70,7 +70,7 @@ def decode_waiting(row: Row) -> Waiting:
 
 
 class TaskEdges:
-    """Reads and writes edges of the Tasks table; those between tasks of one group are GroupEdges."""
+    """Reads and writes edges of the Tasks table; `GroupEdges` does so for those between tasks of one group."""
 
     def __init__(self, storage: Storage) -> None:
         self._tables = storage.tables

@@ -76,7 +76,7 @@ ENDPOINTS = Endpoints[QueueServices]("Tasks")
 
 @ENDPOINTS("task", "GET /task/<taskId>", "Get Task Definition", scopes="queue:get-task:<taskId>")
 async def task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskResponse]:
-    """Returns the definition of a task, as it was created, with every default filled in."""
+    """Returns the definition of a task, with every default filled in and the priority that it has now."""
     return await services.lifecycle.definition(call.params["taskId"])
 
 

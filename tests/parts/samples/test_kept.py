@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shared.queue.artifacts.rows import decode as decode_artifact
+from shared.queue.tasks.codec import decode_definition, decode_task
 from shared.queue.tasks.internal_messages import INTERNAL_QUEUES
 from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.store import keys
+from shared.store.interface import Row, StorageUnavailable
 from tests.parts.samples.__main__ import sample
 from tests.parts.samples.kept import FOLDER, account_of, load
 from tests.parts.samples.story import answers, task_ids
@@ -51,6 +56,13 @@ def _goes_on(kept: dict[str, Any]) -> None:
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
 def test_a_release_is_read_gone_on_with_and_deleted(path: Path) -> None:
     _goes_on(load(path))
+
+
+@pytest.mark.parametrize("read", [decode_task, decode_definition, decode_artifact])
+def test_what_later_code_has_written_is_left_to_it(read: Callable[[Row], object]) -> None:
+    row = Row(partition="p", key="k", values={"schema": 2}, etag="", timestamp=datetime.now(UTC))
+    with pytest.raises(StorageUnavailable, match="schema 2, which this version cannot read"):
+        read(row)
 
 
 def test_a_sample_has_every_kind_of_row_and_message() -> None:

@@ -165,7 +165,7 @@ def test_the_end_of_the_hour_takes_nothing_away(
 
 
 def test_a_provider_that_gives_no_refresh_token_is_asked_in_a_hidden_frame(issuer: str, open_page: OpenPage) -> None:
-    """For as long as its own session lasts; then a layer asks to sign in again."""
+    """It is asked for as long as its own session lasts; then a layer asks to sign in again."""
     page = open_page("/login?then=/provisioners", None)
 
     def without(route: Route) -> None:

@@ -112,7 +112,7 @@ def test_a_link_signs_nobody_in(signed_in: bool, deployment: Deployment, open_pa
 
 
 def _handed_over(deployment: Deployment) -> str:
-    """What `./dev ui` prints."""
+    """Returns the address that `./dev ui` prints."""
     environment = {
         "TASKCLUSTER_ROOT_URL": deployment.root_url,
         "TASKCLUSTER_CLIENT_ID": deployment.root["clientId"],

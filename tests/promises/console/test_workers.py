@@ -112,7 +112,7 @@ def test_what_waits_and_what_runs_is_listed(scene: Scene, open_page: OpenPage) -
 
 
 def test_scaling_is_shown_with_the_workers_that_wait(scene: Scene, open_page: OpenPage) -> None:
-    """By a client that may see counts and workers, and nothing else of the task queue."""
+    """A client sees it that may see counts and workers, and nothing else of the task queue."""
     for name in ("one", "two", "three"):
         scene.create(name)
     scene.claim("one")

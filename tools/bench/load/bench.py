@@ -206,7 +206,7 @@ class Bench:
         self.meter.result.curves += [*curves.values(), *lists]
 
     def _sampled(self, kind: Kind, samples: int) -> dict[str, float]:
-        """The median milliseconds of each call of one client. Afterwards as many tasks are pending as before."""
+        """Returns the median milliseconds of each call of one client. As many tasks are pending then as before."""
         clock = Clock()
         for _ in range(samples):
             task_id = clock.timed("createTask", self._calls.create, kind)

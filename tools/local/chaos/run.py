@@ -106,7 +106,7 @@ class Chaos:
         self._say(f"created {len(self._planned)} tasks in {len({task.task_group_id for task in self._planned})} groups")
 
     def _wait_for_completion(self) -> bool:
-        """Wait until all tasks are resolved; False if they are not when the last deadline has passed."""
+        """Wait until all tasks are resolved. Returns False if they are not when the last deadline has passed."""
         shown = 0
         while datetime.now(UTC) < self._deadline + timedelta(seconds=30):
             resolved = sum(status["state"] in {"completed", "failed", "exception"} for status in self._statuses())
