@@ -91,7 +91,7 @@ def _unzip(file: BinaryIO, top: Path) -> None:
 
 
 def _file(top: Path, name: str, content: IO[bytes], mode: int, changed: float | None = None) -> None:
-    """`changed`: when it was changed last, in seconds since 1970."""
+    """Makes a file. `changed`: when it was changed last, in seconds since 1970."""
     place = _place(top, name)
     with place.open("xb") as into:
         shutil.copyfileobj(content, into, CHUNK)
@@ -101,7 +101,7 @@ def _file(top: Path, name: str, content: IO[bytes], mode: int, changed: float | 
 
 
 def _link(top: Path, name: str, to: str) -> None:
-    """No link leads out, whatever other links are on its way: only at first it goes upwards, from its real place."""
+    """Makes a link that leads not out, whatever links are on its way: only at first it goes up, from its real place."""
     steps = PurePosixPath(to).parts
     up = steps.count("..")
     if PurePosixPath(to).is_absolute() or up >= len(_inside(name).parts) or set(steps[:up]) - {".."}:
@@ -110,7 +110,7 @@ def _link(top: Path, name: str, to: str) -> None:
 
 
 def _place(top: Path, name: str) -> Path:
-    """Where a member is to be made, in place of an earlier one of its name."""
+    """Returns where a member is to be made, in place of an earlier one of its name."""
     place = made(top, name) / _inside(name).name
     place.unlink(missing_ok=True)
     return place
@@ -124,7 +124,7 @@ def _inside(name: str) -> PurePosixPath:
 
 
 def made(top: Path, name: str) -> Path:
-    """The directory of a path below another one; it is made. Raises BadContent where it would be elsewhere; OSError."""
+    """Makes and returns the directory of a path below another. Raises BadContent if it would be elsewhere; OSError."""
     path = _inside(name)
     folder = top / (path if name.endswith("/.") else path.parent)
     if os.path.realpath(folder) != str(folder):

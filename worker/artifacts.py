@@ -50,7 +50,7 @@ async def upload_all(task: Context, wanted: Sequence[Json]) -> bool:
 
 
 def _files(folder: Path, wanted: Sequence[Json]) -> Iterator[tuple[Json, str, str | Unusable]]:
-    """What is to be uploaded: its name, and its path, or why there is none."""
+    """Returns what is to be uploaded: its name, and its path, or why there is none."""
     for artifact in wanted:
         name, path = artifact.get("name") or artifact["path"], artifact["path"]
         if artifact["type"] == "file":
@@ -115,7 +115,7 @@ async def _store(task: Context, artifact: Json, name: str, expires: str, file: B
 
 
 def opened(folder: Path, path: str | Unusable) -> BinaryIO:
-    """The file at a path in the folder, for reading. Links are followed if they stay inside. Raises Unusable."""
+    """Opens the file at a path in the folder. Links are followed if they stay inside. Raises Unusable."""
     if isinstance(path, Unusable):
         raise path
     return os.fdopen(_descriptor(folder, path, stat.S_ISREG, "file"), "rb")

@@ -125,7 +125,7 @@ class Claim:
             return {"refused": shown(refused)}
 
     def _signing(self, method: str, url: str, beginning: str) -> dict[str, Any]:
-        """What to sign a URL with. Raises ValueError for one that is not to be signed."""
+        """Returns what to sign a URL with. Raises ValueError for one that is not to be signed."""
         is_own = self._own.fullmatch(f"{method} {url}") is not None
         match self.definition["payload"]:
             case {"features": {"taskclusterProxy": True}} if url.startswith(self._root_url + beginning):

@@ -56,7 +56,7 @@ class Asking:
         self._stream = connection.makefile("rwb")
 
     def receive(self) -> Any:
-        """The next message. Raises EOFError where the worker is gone: nothing that is done from now on counts."""
+        """Returns the next message. Raises EOFError where the worker is gone: nothing that is done then counts."""
         if not (line := self._stream.readline()):
             raise EOFError
         return json.loads(line)
@@ -102,23 +102,23 @@ class Context:
     """Adds lines to the task's log."""
 
     def client(self, service: Callable[..., Any]) -> Any:
-        """A client of a service, which tries each call once."""
+        """Returns a client of a service, which tries each call once."""
         return service({"rootUrl": self.options.root_url, "maxRetries": 0}, session=self.calls)
 
     async def create(self, name: str, **request: Any) -> Any:
-        """createArtifact (contract 7), to expire with the task by default. Raises REFUSED, TROUBLE."""
+        """Calls createArtifact (contract 7), to expire with the task by default. Raises REFUSED, TROUBLE."""
         begin, request = self.begin, {"expires": self.begin["task"]["expires"], **request}
         return await self.client(Queue).createArtifact(begin["taskId"], str(begin["runId"]), name, request)
 
 
 def may_mount(scopes: Sequence[str], cache: str) -> bool:
-    """Whether a task with these scopes may have a cache."""
+    """Returns whether a task with these scopes may have a cache."""
     needed = CACHE_SCOPE + cache
     return any(needed.startswith(scope[:-1]) if scope.endswith("*") else scope == needed for scope in scopes)
 
 
 def use_until(expires: str) -> datetime:
-    """Until when to use URLs that end then: new ones are asked for while the old ones still work."""
+    """Returns until when to use URLs that end then: new ones are asked for while the old ones still work."""
     now = datetime.now(UTC)
     return now + (datetime.fromisoformat(expires) - now) * FRESH
 

@@ -104,8 +104,8 @@ class Guard:
         return left
 
     async def _order(self, *order: Any, connection: socket.socket | None = None, within: float = MOST_SECONDS) -> Any:
-        """The answer. Raises OSError for what the guard lacks; GuardLost, also where it takes longer: a task of the
-        worker's own user may have suspended it."""
+        """Returns the answer. Raises OSError for what the guard lacks; GuardLost, also where it takes longer: a task of
+        the worker's own user may have suspended it."""
 
         def ask() -> Any:
             self._control.send(order)

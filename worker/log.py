@@ -64,7 +64,7 @@ class LogStore:
             self.write(said(text))
 
     def read(self, start: int, end: int) -> bytes:
-        """Bytes by their positions in the whole log; both must be in what is kept."""
+        """Returns bytes by their positions in the whole log; both must be in what is kept."""
         found = b""
         while start + len(found) < end:
             place, room = self._place(start + len(found))
@@ -72,16 +72,16 @@ class LogStore:
         return found
 
     def blocks_of(self, start: int, end: int) -> Iterator[bytes]:
-        """What is between two positions, in blocks."""
+        """Returns what is between two positions, in blocks."""
         return (self.read(each, min(each + BLOCK, end)) for each in range(start, end, BLOCK))
 
     def end(self) -> int:
-        """Where the end begins that is kept: at `head` unless the log is too long, then at the start of a line."""
+        """Returns where the end begins that is kept: at `head`, or at the start of a line if the log is too long."""
         start = max(self.head, self.size - self._tail)
         return start if start == self.head else start + self.read(start, min(start + BLOCK, self.size)).find(b"\n") + 1
 
     def _place(self, position: int) -> tuple[int, int]:
-        """Where in the file a byte of the log is, and how many follow it there."""
+        """Returns where in the file a byte of the log is, and how many follow it there."""
         if position < self.head:
             return _HEAD.size + position, self.head - position
         offset = (position - self.head) % self._tail

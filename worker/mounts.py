@@ -80,7 +80,7 @@ async def _download(task: Context, content: Json, target: BinaryIO) -> str:
 
 
 async def _location(task: Context, content: Json) -> str:
-    """The URL of an artifact, of a task or of the one that the index has. Raises BadContent, TROUBLE, REFUSED."""
+    """Returns the URL of an artifact of a task, named or in the index. Raises BadContent, TROUBLE, REFUSED."""
     if (task_id := content.get("taskId")) is None:
         task_id = (await task.client(Index).findTask(content["namespace"]))["taskId"]
     found = await task.client(Queue).latestArtifact(task_id, content["artifact"])

@@ -31,7 +31,7 @@ TASKCLUSTER_CERTIFICATE come from the environment. --some-option may come from W
 
 
 def id_of_host(name: str) -> str:
-    """A worker's id from the name of its host, e.g. of a container: short, without dots, and as unique as the name."""
+    """Returns a worker's id from the name of its host or container: short, without dots, and as unique as the name."""
     plain = re.sub(r"[^a-zA-Z0-9_-]+", "-", name) or "worker"
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     return plain if len(plain) <= _ID_LENGTH else f"{plain[: _ID_LENGTH - 9]}-{digest}"
@@ -62,7 +62,7 @@ def _folder(text: str) -> Path:
 
 
 def _option(parse: Callable[[str], Any], help: str, default: Any = None, **more: Any) -> Any:
-    """A field that is an option of the command line."""
+    """Returns a field that is an option of the command line."""
     return field(default=default, metadata={"type": parse, "help": help, **more})
 
 
@@ -95,7 +95,7 @@ class Options:
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
-    """The options. Ends the program with exit code 2 and a clear message when they cannot be used."""
+    """Returns the options. Ends the program with exit code 2 and a clear message when they cannot be used."""
     parser = argparse.ArgumentParser(prog=environment.get("STARTED_AS", "python -m worker"), description=_DESCRIPTION)
     for each in fields(Options):
         if each.metadata:
@@ -125,7 +125,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
 
 
 def access_token(environment: Mapping[str, str], *, is_user_shared: bool) -> str:
-    """The access token of the worker's client; empty if there is none. Raises ValueError that says what is wrong.
+    """Returns the access token of the worker's client, empty if there is none. Raises ValueError with what is wrong.
 
     Every process of the same user can read the variable, in the environment of the process that has started the worker.
     So if tasks run as the worker's own user (`is_user_shared`), the token is out of their reach only in a file that is

@@ -28,7 +28,7 @@ _VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA, validate_formats=True)
 
 
 def parse(task: Any, *, most_run_time: float | None = None) -> Json:
-    """The payload of a task's definition, in one form: lists of commands, artifacts and names of the log, all defaults.
+    """Returns a task's payload in one form: lists of commands, artifacts and names of the log, with all defaults.
     `most_run_time`: seconds, the worker's limit. Raises TaskException, one reason a line."""
     payload = task["payload"]
     try:
@@ -58,7 +58,7 @@ def parse(task: Any, *, most_run_time: float | None = None) -> Json:
 
 
 def _contradictions(task: Any, payload: Any, most_run_time: float | None) -> Iterator[str]:
-    """What the schema does not see: what the payload needs of the rest of the definition, as generic-worker asks."""
+    """Returns what the schema does not see: what the payload needs of the rest of the definition."""
     caches: set[str] = set()
     for number, mount in enumerate(payload.get("mounts", [])):
         where, cache = f"payload.mounts[{number}]", mount.get("cacheName")
@@ -75,7 +75,7 @@ def _contradictions(task: Any, payload: Any, most_run_time: float | None) -> Ite
 
 
 def _reason(error: jsonschema_rs.ValidationError) -> str:
-    """One problem: where, and what."""
+    """Returns one problem in words: where, and what."""
     path = [f"[{each}]" if isinstance(each, int) else f".{each}" for each in error.instance_path]
     rule = list(error.schema_path)
     if rule[-1] in ("const", "maxItems"):

@@ -47,7 +47,7 @@ class Proxy:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        """Its URL, for as long as the commands run. Raises OSError."""
+        """Yields its URL, for as long as the commands run. Raises OSError."""
         runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=1)
         await runner.setup()
         # As many connections as the task keeps open: they are its own descriptors.
@@ -105,7 +105,7 @@ class Proxy:
 
 
 def _owner(request: web.BaseRequest) -> int | None:
-    """The user id of the process at the other end of a loopback connection, as the system lists it."""
+    """Returns the user id of the process at the other end of a loopback connection, as the system lists it."""
     peer, here = (request.transport and request.transport.get_extra_info(end) for end in ("peername", "sockname"))
     if not peer or not here:
         return None

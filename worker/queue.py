@@ -47,12 +47,12 @@ class ClaimWork:
             self._advised = float(advised) if advised.isdecimal() else 0.0
 
     async def claim(self) -> Json | None:
-        """One look for work; None when there is none now. Raises what the client raises."""
+        """Looks for work once, and returns None if there is none now. Raises what the client raises."""
         self._called = time.monotonic()
         return await self._claim_work()
 
     def pause(self) -> float:
-        """Seconds until the next call, after one without work: 0 after a long wait; what the queue advises; jitter."""
+        """Returns the seconds to wait after a call without work: 0 after a long one; what the queue advises; jitter."""
         waited = time.monotonic() - self._called
         return max(SHORT - waited, self._advised) * random.uniform(0.5, 1)  # noqa: S311 - jitter
 
@@ -96,5 +96,5 @@ class SignedUrls(ClaimWork):
         return None
 
     def pause(self) -> float:
-        """More and more while there is nothing to do."""
+        """Returns more and more seconds while there is nothing to do."""
         return max(next(self._idle), self._advised)

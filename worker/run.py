@@ -182,7 +182,7 @@ class Run:
 
 
 def _caches(definition: Mapping[str, Any]) -> dict[str, str]:
-    """The caches that the task may have, and where it wants them."""
+    """Returns the caches that the task may have, and where it wants them."""
     payload, scopes = definition["payload"], definition.get("scopes", ())
     mounts, wanted = payload.get("mounts") if isinstance(payload, dict) else None, list[tuple[str, str]]()
     for mount in mounts if isinstance(mounts, list) else ():

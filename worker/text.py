@@ -20,7 +20,7 @@ MOST = 50 * LONGEST
 
 
 def plain(text: str) -> str:
-    """A text as one line."""
+    """Returns a text as one line."""
     window = text[: 2 * LONGEST]
     cut = len(window) if len(window) < len(text) else -1
     shown = re.sub(r"[^\s\"<>]+", lambda word: _without_secrets(word[0], is_cut=word.end() == cut), window)
@@ -29,7 +29,7 @@ def plain(text: str) -> str:
 
 
 def lines(text: str) -> list[str]:
-    """The lines of a text; of a long text the beginning."""
+    """Returns the lines of a text; of a long text the beginning."""
     found = text[:MOST].splitlines()
     if len(text) > MOST:
         found[-1:] = ["…"] if len(found) > 1 else [text]
@@ -37,7 +37,7 @@ def lines(text: str) -> list[str]:
 
 
 def shown(problem: BaseException) -> str:
-    """An error as one line: those of HTTP name the URL, whose query is its signature."""
+    """Returns an error as one line: those of HTTP name the URL, whose query is its signature."""
     return plain(str(problem) or type(problem).__name__)
 
 
@@ -58,9 +58,9 @@ class Formatter(logging.Formatter):
     """Writes lines of the worker's log, tracebacks included, as `plain` shows them."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the class it derives from
-        """The message, as one line."""
+        """Returns the message as one line."""
         return plain(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        """A traceback, whose lines are not those of another message."""
+        """Returns a traceback, whose lines are not those of another message."""
         return "\n".join(f"  {line}" for line in lines(super().formatException(ei)))

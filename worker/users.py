@@ -26,7 +26,7 @@ _SHORTAGES = {errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOM
 
 
 def is_shortage(problem: BaseException) -> bool:
-    """Whether an error of the system says that memory, processes, files or the disk have run out (contract 4.3)."""
+    """Returns whether an error says that memory, processes, files or the disk have run out (contract 4.3)."""
     return isinstance(problem, OSError) and problem.errno in _SHORTAGES
 
 
@@ -40,8 +40,8 @@ class User:
 
     @classmethod
     def of(cls, name: str) -> User:
-        """The user of this name or number. A number need not be known to the system; its group then has the same
-        number. Raises ValueError for a name that is not known, and for root."""
+        """Returns the user of this name or number. A number need not be known to the system: its group has the same
+        number then. Raises ValueError for a name that is not known, and for root."""
         try:
             found = pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
         except (KeyError, OverflowError):

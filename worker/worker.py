@@ -40,14 +40,14 @@ MAY_GROW = {"descriptors": CONNECTIONS, "MiB of memory": 128}
 
 
 def held() -> dict[str, int]:
-    """What this process holds of the machine, but for garbage."""
+    """Returns what this process holds of the machine, but for garbage."""
     gc.collect()
     process = psutil.Process()
     return {"descriptors": process.num_fds(), "MiB of memory": process.memory_info().rss >> 20}
 
 
 def grown(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-    """What it holds more than it may, in words."""
+    """Returns what it holds more than it may, in words."""
     found = [what for what, most in MAY_GROW.items() if now[what] > before[what] + most]
     return [f"the worker has {now[what]} {what}, and had {before[what]}" for what in found]
 
@@ -128,7 +128,7 @@ async def take_work(
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command line."""
     hide()
     options = parse(sys.argv[1:], os.environ)
     output = logging.StreamHandler(sys.stderr)

@@ -232,7 +232,7 @@ for _listing in [each for each in ENDPOINTS if each.name in ("listNamespaces", "
 
 
 async def _readable(services: IndexServices, call: Call, task_id: str) -> Sequence[str]:
-    """The names of the artifact and of the links that lead on from it, up to the first that the caller may not read."""
+    """Returns the names of the artifact and of the links that follow it, up to one that the caller may not read."""
     name = call.params["name"]
     readable: Sequence[str] = [name]
 
@@ -247,7 +247,7 @@ async def _readable(services: IndexServices, call: Call, task_id: str) -> Sequen
 
 
 async def _is_public(services: IndexServices, name: str) -> bool:
-    """Whether callers without credentials may read an artifact of this name; no if that is unknown."""
+    """Returns whether callers without credentials may read an artifact of this name; no if that is unknown."""
     try:
         scopes = (await services.keyring.roles()).expand([ANONYMOUS])
     except (StorageUnavailable, ExpansionTooLarge):

@@ -199,7 +199,7 @@ def _claimed(task: Task, worker: Worker, taken_until: datetime, now: datetime) -
 
 
 def worker_removed(task: Task, run_id: int, worker: Worker, now: datetime, spare_hint_id: str) -> Decision:
-    """The worker's run ends as `worker-shutdown`, retried while retries are left. If this has ended the run before, it
+    """Ends the worker's run as `worker-shutdown`, retried while retries are left. If this has ended the run before, it
     is announced again. After the deadline, the deadline message ends it. If the worker is claiming the run at this
     moment, as an index row shows, the task is committed unchanged, so that the claim loses its race. Raises NoDecision
     for a run that is not the worker's, or has ended otherwise."""
