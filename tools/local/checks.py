@@ -49,7 +49,7 @@ def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Title and command of each check. `--all` among the arguments adds the large tests; the rest is pytest's.
 
     `--quick` is an option of tests/selection.py, which names what such a run leaves out. `--coverage` measures
-    lines and branches in all processes of the tests, hosts included, and adds a check of the floor (pyproject.toml).
+    lines and branches of the app in all processes of the tests, and adds a check of the floor (pyproject.toml).
     """
     everything, measured = "--all" in arguments, "--coverage" in arguments
     given = [argument for argument in arguments if argument not in ("--all", "--coverage")]
