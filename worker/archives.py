@@ -101,7 +101,7 @@ def _file(top: Path, name: str, content: IO[bytes], mode: int, changed: float | 
 
 
 def _link(top: Path, name: str, to: str) -> None:
-    """Makes a link that leads not out, whatever links are on its way: only at first it goes up, from its real place."""
+    """Makes a link that never leads out, whatever links are on its way: only at first it goes up, from its place."""
     steps = PurePosixPath(to).parts
     up = steps.count("..")
     if PurePosixPath(to).is_absolute() or up >= len(_inside(name).parts) or set(steps[:up]) - {".."}:

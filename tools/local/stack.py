@@ -274,7 +274,7 @@ class Stack:
             say(f"the host {_named(place)} is back")
 
     def _is_back(self, host: Child) -> bool:
-        """Wait until the host responds. Returns False if it ended before, as if storage refuses what it asks for.
+        """Wait until the host responds. Returns False if it ended before: storage may refuse what it asks for.
 
         Raises ChildError if it cannot start.
         """
