@@ -97,19 +97,19 @@ class ConsoleSite:
 
         first = f"{prefix}/app.js"
         modules = _MODULE.findall(files.get("pages.js", b"").decode())
-        made = {name: _page(html, imports, first, f"{prefix}/{module}") for name, module in modules}
+        made = {name: _with_preloads(html, imports, first, f"{prefix}/{module}") for name, module in modules}
         pages = {
             re.compile(_ARGUMENT.sub(lambda found: _ARGUMENTS[found.lastgroup], shape) + "/?"): made[name]
             for shape, name in _ROUTE.findall(files.get("core/router.js", b"").decode())
         }
-        return cls(_page(html, imports, first), assets, _policy(found[1], sources, framed), pages)
+        return cls(_with_preloads(html, imports, first), assets, _policy(found[1], sources, framed), pages)
 
     def answer(self, path: str, headers: Mapping[str, str]) -> Answer | None:
         """Returns the answer for a path; None if the console has nothing there. Names in `headers` are lower case."""
         packed = "gzip" in headers.get("accept-encoding", "")
         if path in self.assets:
             return _answer(self.assets[path], packed, {"cache-control": _KEPT})
-        page = next((self._page(page, packed) for shape, page in self.pages.items() if shape.fullmatch(path)), None)
+        page = next((self._html(page, packed) for shape, page in self.pages.items() if shape.fullmatch(path)), None)
         if page is not None and path == _CALLBACK:  # to which the provider leads that frame
             policy = self.policy.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
             return replace(page, headers={**page.headers, "content-security-policy": policy})
@@ -120,9 +120,9 @@ class ConsoleSite:
         programs, and for paths of the API and of assets."""
         if path.startswith(("/api/", "/console/")) or "text/html" not in headers.get("accept", ""):
             return None
-        return replace(self._page(self.page, "gzip" in headers.get("accept-encoding", "")), status=404)
+        return replace(self._html(self.page, "gzip" in headers.get("accept-encoding", "")), status=404)
 
-    def _page(self, page: _File, packed: bool) -> Answer:
+    def _html(self, page: _File, packed: bool) -> Answer:
         return _answer(page, packed, {"content-security-policy": self.policy, "referrer-policy": "no-referrer"})
 
 
@@ -160,7 +160,7 @@ def _served(name: str, content: bytes) -> bytes:
     return _COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), content)
 
 
-def _page(html: str, imports: Callable[[str], Iterable[str]], first: str, *others: str) -> _File:
+def _with_preloads(html: str, imports: Callable[[str], Iterable[str]], first: str, *others: str) -> _File:
     """Returns the page with a link to every module that these need, so that browsers request them all at once."""
     needed: set[str] = set()
     waiting = [first, *others]

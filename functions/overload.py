@@ -52,7 +52,7 @@ class Load:
             Room(most_calls * bounds.CALLS_WAITING_FOR_EACH, most_bytes),
             partial(ServiceUnavailable, TOO_MANY),
             longest_wait=longest_wait,
-            changed=self._note,
+            changed=self._note_load,
         )
         self._polls = Room(most_polls)
         self._calm = asyncio.Event()
@@ -115,7 +115,7 @@ class Load:
     def _is_high(self, calls: int) -> bool:
         return calls * 4 >= self._most_calls * 3
 
-    def _note(self) -> None:
+    def _note_load(self) -> None:
         if self.is_high:
             self._calm.clear()
         else:

@@ -115,7 +115,7 @@ async def _again_unless_too_often(
 
 
 async def _put_again(services: Services, body: Body, delay: float) -> str:
-    await services.stores.messages.put(body, delay)
+    await services.stores.messages.put_body(body, delay)
     return "again"
 
 

@@ -132,8 +132,8 @@ def _custom(kind: str, event: Mapping[str, Any], task: Mapping[str, Any], root_u
 
 
 def rendered(template: str, context: Mapping[str, Any]) -> str:
-    """A text with each `${name.of.a.value}` replaced. Of JSON-e that is all: its other operators let a task's author
-    compute for as long as they like. What has no value stays as it is written."""
+    """Returns a text with each `${name.of.a.value}` replaced. Of JSON-e that is all: its other operators let a task's
+    author compute for as long as they like. What has no value stays as it is written."""
 
     def value(match: re.Match[str]) -> str:
         found: Any = context
@@ -167,7 +167,7 @@ def allowed(address: str, domains: frozenset[str]) -> bool:
 
 
 def mail(notice: Notice, sender: str) -> dict[str, Any]:
-    """The body of Communication Services' call `emails:send`: text alone, and nothing that tells who has read it."""
+    """Returns the body of Communication Services' call `emails:send`: text alone, which tells nobody who reads it."""
     return {
         "senderAddress": sender,
         "recipients": {"to": [{"address": notice.address}]},
@@ -177,8 +177,8 @@ def mail(notice: Notice, sender: str) -> dict[str, Any]:
 
 
 def chat(notice: Notice) -> dict[str, Any]:
-    """The body for a web hook of Slack, in blocks of plain text, or of Teams, in a card of text runs, which unlike text
-    blocks know no Markdown."""
+    """Returns the body for a web hook of Slack, in blocks of plain text, or of Teams, in a card of text runs, which
+    unlike text blocks know no Markdown."""
     if notice.kind == "slack-channel":
         blocks = [_slack_section(f"{notice.subject}\n\n{notice.text}")]
         if notice.link:

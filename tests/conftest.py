@@ -36,6 +36,6 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def azurite() -> Iterator[Azurite]:
-    """An Azurite in memory, one per test process (pytest-xdist worker). Tests use accounts of their own in it."""
+    """Yields an Azurite in memory, one per test process (pytest-xdist worker). Tests use accounts of their own."""
     with Azurite.start(in_memory=True, accounts=ACCOUNTS) as running:
         yield running

@@ -118,11 +118,11 @@ class Tethered:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs."""
+        """Returns the exit code, or None while it runs."""
         return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code. Raises `subprocess.TimeoutExpired`."""
+        """Returns the exit code. Raises `subprocess.TimeoutExpired`."""
         self._process.join(timeout)
         code = self.poll()
         if code is None:

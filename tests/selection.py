@@ -77,11 +77,11 @@ CASES: Mapping[str, int] = {
     "tests/promises/infra/test_alerts.py": 4,
     "tests/promises/simulator/": 3,
     "tests/promises/simulator/test_ages.py": 1,
-    "tests/promises/simulator/test_conditions.py": 1,
-    "tests/promises/simulator/test_crashes.py": 1,
+    "tests/promises/simulator/test_conditions.py": 2,
+    "tests/promises/simulator/test_crashes.py": 2,
     "tests/promises/simulator/test_expiry_failures.py": 2,
     "tests/promises/simulator/test_faults.py": 2,
-    "tests/promises/simulator/test_interleavings.py": 1,
+    "tests/promises/simulator/test_interleavings.py": 2,
     "tests/promises/simulator/test_leftovers.py": 1,
     "tests/parts/local/": 2,
     "tests/parts/local/test_host_storage.py": 4,
@@ -110,7 +110,7 @@ TESTS: Mapping[str, int] = {
 
 
 def examples(count: int) -> int:
-    """How many examples a property test tries: `count` with `--all`, else a part of them."""
+    """Returns how many examples a property test tries: `count` with `--all`, else a part of them."""
     if os.environ.get(ALL_TESTS):
         return count
     return max(count // (FEWER if os.environ.get(VARIABLE) else FEWER_BY_DEFAULT), 5)

@@ -14,7 +14,7 @@ from tools.local.azurite import Azurite
 
 @pytest.fixture
 async def azure_account(azurite: Azurite) -> AsyncIterator[AzureStorage]:
-    """An account on Azurite, of this test alone."""
+    """Yields an account on Azurite, of this test alone."""
     async with AzureStorage.from_connection_string(own_connection_string(azurite)) as account:
         yield account
 
@@ -31,11 +31,11 @@ async def storage_in_rounds(azurite: Azurite) -> AsyncIterator[Storage]:
 
 @pytest.fixture
 def azure_storage(azure_account: AzureStorage) -> Storage:
-    """The services of `azure_account`."""
+    """Returns the services of `azure_account`."""
     return azure_account.storage
 
 
 @pytest.fixture
 def twin() -> MemoryStorage:
-    """An empty in-memory account on a clock of its own, which stands still until it is advanced."""
+    """Returns an empty in-memory account on a clock of its own, which stands still until it is advanced."""
     return MemoryStorage(VirtualClock())

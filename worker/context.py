@@ -75,7 +75,7 @@ class Asking:
         return str(answer["done"])
 
     async def sign(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        """Has each call of a session signed, as its middleware."""
+        """Signs each call of a session, as its middleware."""
         content_type = request.headers.get("Content-Type", "")
         signed = {"method": request.method, "url": str(request.url), "contentType": content_type}
         request.headers["Authorization"] = self.ask("sign", **signed)

@@ -75,7 +75,7 @@ class Guard:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Has it end. It goes on alone if it takes longer."""
+        """Tells the guard to end. It goes on alone if it takes longer."""
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._control.fileno())) as control:
             control.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for an answer
         self._control.close()

@@ -33,7 +33,7 @@ SHUTDOWN_SECONDS = 5.0
 
 
 class Run:
-    """Has one claimed run executed."""
+    """Executes one claimed run."""
 
     def __init__(self, claim: Claim, options: Options, guard: Guard) -> None:
         self._claim = claim
@@ -71,7 +71,7 @@ class Run:
         return [left]
 
     async def _work(self) -> tuple[str | None, str]:
-        """Has part after part worked on until one says how the run has ended: what to report, and why it ends early."""
+        """Works through the parts until one says how it has ended. Returns what to report, and why it ends early."""
         # What the commands decide stays, whatever becomes of artifacts: the first problem counts (generic-worker, too).
         limit, decided = self._options.max_run_time or math.inf, None
         match self._claim.definition["payload"]:  # which has yet to be checked
@@ -112,7 +112,7 @@ class Run:
         return "internal-error", "the process that works on this task does not say how it has ended"
 
     async def _finish_log(self, why: str, *, is_done: bool) -> None:
-        """Has the log finished, in a limited time, with words on why the run ends early."""
+        """Completes the log, in a limited time, with words on why the run ends early."""
         if why:
             log.info("%s: %s", self._claim, why)
         try:
@@ -124,7 +124,7 @@ class Run:
         await self._guard.stop(0)
 
     async def _begin(self, part: str, **more: Any) -> asyncio.Task[Json]:
-        """Has another process begin with a part of the run. Raises OSError, GuardLost."""
+        """Starts another process that works on a part of the run. Raises OSError, GuardLost."""
         claim = self._claim
         connection = await self._guard.begin(f"{claim.task_id}-{claim.run_id}", _caches(claim.definition))
         begin = {"part": part, "task": claim.definition, "taskId": claim.task_id, "runId": claim.run_id, **more}

@@ -42,7 +42,7 @@ def shown(problem: BaseException) -> str:
 
 
 def _without_secrets(word: str, *, is_cut: bool) -> str:
-    """`is_cut`: the word goes on beyond what is looked at, so a password may end where it is not seen."""
+    """Returns a word without secrets. With `is_cut` it goes on unseen, so a password in it may not have ended."""
     before, mark, query = word.partition("?")
     first, *rest = before.split("://")
     if not rest:

@@ -41,13 +41,13 @@ class Caller:
         who = f"Client ID {self.client_id}" if self.client_id is not None else "Anonymous"
         raise InsufficientScopes(
             f"{who} does not have sufficient scopes and is missing the following scopes:\n\n"
-            f"```\n{_listed(lacking)}\n```\n\n"
+            f"```\n{_cut_expression(lacking)}\n```\n\n"
             "This request requires the caller to satisfy the following scope expression:\n\n"
-            f"```\n{_listed(expression)}\n```"
+            f"```\n{_cut_expression(expression)}\n```"
         )
 
 
-def _listed(expression: Expression) -> str:
+def _cut_expression(expression: Expression) -> str:
     text = scope_rules.describe(expression)
     return text if len(text) <= _MAX_LISTED else f"{text[:_MAX_LISTED]}\n…"
 

@@ -99,7 +99,7 @@ def assemble(
         scopes=("*",),
         retired_tokens=(previous.get_secret_value(),) if previous else (),
     )
-    keyring = TableKeyring([root], client_rows, role_rows, vault, now, refused.note)
+    keyring = TableKeyring([root], client_rows, role_rows, vault, now, refused.note_refusal)
     issuer = Issuer(client_id=ROOT_CLIENT_ID, access_token=root_token)
     audit_log = Audit(storage, expiry, runtime, timedelta(days=settings.audit_retention_days))
 
@@ -139,7 +139,7 @@ def assemble(
     resolution = Resolution(stores, Dependents(stores, executor), group_check, artifacts.uploads, index.task_completed)
     following = Following(resolution, stores, settings.max_followed_resolutions)
     # The executor of calls that resolve tasks: this process itself follows those resolutions up.
-    following_executor = Executor(stores, following.begin, following.delay)
+    following_executor = Executor(stores, following.follow_up_commit, following.delay)
     workers = Workers(stores, executor, worker_rows, directory, pool_index, expiry)
     membership = Membership(storage, stores.groups, known, expiry, recent_groups, runtime)
     group_statuses = GroupStatuses(stores.groups, pool_index, known, runtime)
@@ -151,7 +151,7 @@ def assemble(
     expired: dict[str, Expire] = {
         "task": groups_expiry.task,
         keys.SWEPT_GROUP: groups_expiry.group,
-        LISTED: groups_expiry.listed,
+        LISTED: groups_expiry.expire_listed_group,
         "worker": worker_rows.expire,
         **dict.fromkeys(DirectoryKind, directory.expire),
         "client": expire_client(client_rows, audit_log, now),

@@ -86,14 +86,14 @@ async def list_clients(services: AuthServices, call: Call) -> Annotated[Json, Li
     if limit == 0:
         return {"clients": []}
     prefix = call.query.get("prefix", "")
-    clients, resume = await services.clients.page(prefix, start=start_of(call.query), limit=limit)
+    clients, resume = await services.clients.client_page(prefix, start=start_of(call.query), limit=limit)
     return {"clients": clients, **continued(resume)}
 
 
 @CLIENTS("client", "GET /clients/<clientId>", "Get Client", scopes="auth:get-client:<clientId>")
 async def client(services: AuthServices, call: Call) -> Annotated[Json, ClientResponse]:
     """Returns the properties of a client, without its access token."""
-    return await services.clients.get(call.params["clientId"])
+    return await services.clients.find_client(call.params["clientId"])
 
 
 @CLIENTS(
@@ -111,7 +111,7 @@ async def create_client(services: AuthServices, call: Call) -> Annotated[Json, C
     client_id, authorise = call.params["clientId"], call.authorise_with("scopes")
     async with _noted(services, call, "client", "created", begins=False) as entry:
         creator = (await call.caller()).client_id or NOBODY
-        return await services.clients.create(client_id, request, entry.after(authorise), entry, creator=creator)
+        return await services.clients.make_client(client_id, request, entry.after(authorise), entry, creator=creator)
 
 
 @CLIENTS(
@@ -164,7 +164,7 @@ async def update_client(services: AuthServices, call: Call) -> Annotated[Json, C
 async def delete_client(services: AuthServices, call: Call) -> Answer:
     """Removes a client. It succeeds also when there is none."""
     async with _noted(services, call, "client", "deleted") as entry:
-        await services.clients.delete(call.params["clientId"], entry)
+        await services.clients.remove_client(call.params["clientId"], entry)
     return NO_CONTENT
 
 
@@ -202,7 +202,7 @@ async def list_roles(services: AuthServices, call: Call) -> Annotated[Answer, Li
 async def list_roles2(services: AuthServices, call: Call) -> Annotated[Json, ListRoles2Response]:
     """Returns a page of the roles, each with what it expands to; without `limit` all of them. A page may be short while
     there are more: go on until there is no `continuationToken`."""
-    roles, resume = await services.roles.page(start_of(call.query), _limit_of_roles(call))
+    roles, resume = await services.roles.role_page(start_of(call.query), _limit_of_roles(call))
     return {"roles": roles, **continued(resume)}
 
 
@@ -216,7 +216,7 @@ async def list_role_ids(services: AuthServices, call: Call) -> Annotated[Json, L
 @ROLES("role", "GET /roles/<roleId>", "Get Role", scopes="auth:get-role:<roleId>")
 async def role(services: AuthServices, call: Call) -> Annotated[Json, RoleResponse]:
     """Returns one role, with its expanded scopes."""
-    return await services.roles.get(call.params["roleId"])
+    return await services.roles.find_role(call.params["roleId"])
 
 
 @ROLES(
@@ -232,7 +232,7 @@ async def create_role(services: AuthServices, call: Call) -> Annotated[Json, Rol
     request = call.payload(CreateRoleRequest)
     role_id, authorise = call.params["roleId"], call.authorise_with("scopes")
     async with _noted(services, call, "role", "created", begins=False) as entry:
-        return await services.roles.create(role_id, request, entry.after(authorise), entry)
+        return await services.roles.make_role(role_id, request, entry.after(authorise), entry)
 
 
 @ROLES(
@@ -255,7 +255,7 @@ async def update_role(services: AuthServices, call: Call) -> Annotated[Json, Rol
 async def delete_role(services: AuthServices, call: Call) -> Answer:
     """Removes a role. It succeeds also when there is none."""
     async with _noted(services, call, "role", "deleted") as entry:
-        await services.roles.delete(call.params["roleId"], entry)
+        await services.roles.remove_role(call.params["roleId"], entry)
     return NO_CONTENT
 
 
@@ -272,5 +272,5 @@ def _noted(
 
 
 def _read_at(call: Call) -> str:
-    """The `lastModified` of what the caller has read, from the header If-Match; empty without one, or for `*`."""
+    """Returns the `lastModified` that the caller has read, from the header If-Match; empty without it, or for `*`."""
     return call.headers.get("if-match", "").removeprefix("W/").strip('"*')

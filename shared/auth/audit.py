@@ -81,7 +81,7 @@ class Entry:
     happens: bool | None = False
     """Whether the call changes something; None if that is unknown."""
 
-    async def begin(self) -> None:
+    async def begin_entry(self) -> None:
         """Writes the entry, once: ahead of all that the call changes. Raises StorageUnavailable."""
         if not self.has_begun:
             self.has_begun = True
@@ -94,7 +94,7 @@ class Entry:
 
         async def authorise_and_begin(values: Sequence[str]) -> None:
             await authorise(values)
-            await self.begin()
+            await self.begin_entry()
 
         return authorise_and_begin
 
@@ -116,7 +116,7 @@ _LONGEST = 200
 """The most characters of a scope that an entry names."""
 
 
-def note(entry: Entry | None, happens: bool | None) -> None:
+def note_change(entry: Entry | None, happens: bool | None) -> None:
     """Notes in a call's entry, if it has one, whether the call changes something."""
     if entry is not None:
         entry.happens = happens
@@ -149,7 +149,7 @@ class Audit:
             created=now,
             confirmed=False,
         )
-        entry = Entry(lambda said: self._begin(replace(written, detail=said)), detail)
+        entry = Entry(lambda said: self._begin_rows(replace(written, detail=said)), detail)
         try:
             yield entry
         except ApiError as refusal:
@@ -168,10 +168,10 @@ class Audit:
         """Yields the entry of an endpoint's call; it begins at once, unless the call has yet to be authorised."""
         async with self.entry(subject, action, (await call.caller()).client_id, detail) as entry:
             if begins:
-                await entry.begin()
+                await entry.begin_entry()
             yield entry
 
-    async def _begin(self, entry: AuditEntry) -> None:
+    async def _begin_rows(self, entry: AuditEntry) -> None:
         """Schedules the deletion of both rows before it writes them: if the process died in between, unscheduled rows
         would stay for good."""
         day = entry.created.astimezone(UTC).date()
@@ -181,9 +181,9 @@ class Audit:
                 self._scheduled[partition] = day
         # Unless the rows exist: a late repeat must not undo the confirmation.
         values = {**_COLUMNS.encode(entry), **_SUBJECT_COLUMNS.encode(entry.subject)}
-        await self._write(entry, Create(entry.key, values))
+        await self._write_entry(entry, Create(entry.key, values))
 
-    async def _write(self, entry: AuditEntry, operation: Operation) -> None:
+    async def _write_entry(self, entry: AuditEntry, operation: Operation) -> None:
         # Refused where an earlier try has written, or removed, the row.
         await together(*(try_transact(self._tables, keys.AUDIT, each, [operation]) for each in entry.partitions))
 
@@ -191,23 +191,23 @@ class Audit:
         """Confirms or removes the entry. The call itself is done by then, so a failure here is only logged: the entry
         stays unconfirmed."""
         try:
-            await self._write(entry, operation)
+            await self._write_entry(entry, operation)
         except StorageUnavailable as failure:
             log.warning("an entry of the audit is left as it is: %s", failure, extra={"action": "audit_not_concluded"})
 
-    async def of(self, subject: Subject, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
+    async def history_of(self, subject: Subject, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
         """Returns a page of the entries on a subject, the latest first, and where the next page starts. Those of a task
         include those of its group. A page may be short, or empty, while there is more. Raises StorageUnavailable."""
-        entries, resume = await self._page(subject.partition, start=start, limit=limit)
+        entries, resume = await self._entry_page(subject.partition, start=start, limit=limit)
         if subject.entity_type == "task":
             entries = [each for each in entries if each.subject in (subject, task_group(subject.task_group_id))]
         return entries, resume
 
     async def by(self, client_id: str, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
         """Returns a page of the entries on what a client did, as `of` does. Raises StorageUnavailable."""
-        return await self._page(keys.audit(keys.AUDITED_BY, client_id), start=start, limit=limit)
+        return await self._entry_page(keys.audit(keys.AUDITED_BY, client_id), start=start, limit=limit)
 
-    async def _page(self, partition: str, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
+    async def _entry_page(self, partition: str, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
         """Entries, the latest first, from a key on, and where the next page starts."""
         if limit == 0:
             return [], None

@@ -59,7 +59,7 @@ class TableKeyring(Keyring):
     async def client(self, client_id: str) -> Client | None:
         if client_id in self._given:
             return self._given[client_id]
-        known = await self._known.read(client_id, lambda: self._read(client_id))
+        known = await self._known.read(client_id, lambda: self._read_keys(client_id))
         return known.client if known else None
 
     async def roles(self) -> Roles:
@@ -70,7 +70,7 @@ class TableKeyring(Keyring):
         if client.client_id in self._given:
             return
         try:
-            known = await self._known.read(client.client_id, lambda: self._read(client.client_id))
+            known = await self._known.read(client.client_id, lambda: self._read_keys(client.client_id))
             if known is not None and self._now() - known.record.last_date_used >= USE_NOTED_EVERY:
                 await self._note_use(known)
         except (ClientChanged, StorageUnavailable) as error:
@@ -105,7 +105,7 @@ class TableKeyring(Keyring):
         """Drops the roles from the cache: they have just been changed, or may have been."""
         self._snapshot.pop("")
 
-    async def _read(self, client_id: str) -> _Known | None:
+    async def _read_keys(self, client_id: str) -> _Known | None:
         record = await self._clients.load(client_id)
         if record is None:
             return None

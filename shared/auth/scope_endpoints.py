@@ -162,7 +162,7 @@ async def test_authenticate(services: AuthServices, call: Call) -> Annotated[Jso
 
 @ENDPOINTS("testAuthenticateGet", "GET /test-authenticate-get/", "Test Authentication (GET)")
 async def test_authenticate_get(services: AuthServices, call: Call) -> Annotated[Json, TestAuthenticateResponse]:
-    """As testAuthenticate, for signed URLs: the scopes are `test:*` and `auth:create-client:test:*`, and
+    """Checks signed URLs as testAuthenticate does: the scopes are `test:*` and `auth:create-client:test:*`, and
     `test:authenticate-get` is required."""
     return await _tested(services, call, ["test:*", "auth:create-client:test:*"], ["test:authenticate-get"])
 
@@ -182,7 +182,7 @@ LASTS = timedelta(hours=1)
 
 
 class OpenidProvider(Closed):
-    """With whom people sign in."""
+    """An OpenID Connect provider with which people sign in."""
 
     issuer: str
     clientId: str

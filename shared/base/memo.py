@@ -121,12 +121,12 @@ class Memo(Generic[K, V]):
                 return entry[0]
             reading = self._reads.get(key)
             if reading is None:
-                return await self._read(key, find)
+                return await self._read_for_all(key, find)
             await asyncio.wait([reading])
             if not reading.cancelled():  # else the caller that read was cancelled, and one of the others reads
                 return reading.result()
 
-    async def _read(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
+    async def _read_for_all(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
         """Reads for all who ask meanwhile, except those who ask after a change (`pop`)."""
         reading = self._reads[key] = asyncio.get_running_loop().create_future()
         started, changes = self._time(), self._changes

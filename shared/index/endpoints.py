@@ -66,7 +66,7 @@ class IndexedTaskResponse(Closed):
 
 
 class InsertTaskRequest(Closed):
-    """What a path is to name."""
+    """The task that a path is to name."""
 
     taskId: SlugId
     rank: Rank
@@ -75,7 +75,7 @@ class InsertTaskRequest(Closed):
 
 
 class ListTasksAtIndex(Closed):
-    """Which paths to look up."""
+    """The paths to look up."""
 
     indexes: list[str] = Field(default=[])
 
@@ -208,8 +208,8 @@ async def delete_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
     """Removes the entry of a path, if there is one."""
     path = call.params["namespace"]
     async with services.audit.entry_of(call, audit.Subject("index", path), "deleted") as entry:
-        audit.note(entry, None)
-        audit.note(entry, await services.index.remove(path))
+        audit.note_change(entry, None)
+        audit.note_change(entry, await services.index.remove_entry(path))
     return {}
 
 

@@ -53,7 +53,7 @@ class Index:
         Raises InputError (data too large), ServiceUnavailable."""
         if len(write(entry.data)) > MOST_DATA:
             raise InputError(f"`data` may have {MOST_DATA} bytes as JSON")
-        return await self._put(entry, is_call=True)
+        return await self._store_entry(entry, is_call=True)
 
     async def find(self, path: str) -> IndexEntry:
         """Returns the entry of a path. Raises ResourceNotFound."""
@@ -85,9 +85,9 @@ class Index:
         if entries and len(write(entries[0].data)) > MOST_DATA:
             log.info("the data of a task is too large to be indexed", extra={"action": "not_indexed"})
             return
-        await together(*(self._put(entry, is_call=False) for entry in entries))
+        await together(*(self._store_entry(entry, is_call=False) for entry in entries))
 
-    async def _put(self, entry: IndexEntry, *, is_call: bool) -> IndexEntry:
+    async def _store_entry(self, entry: IndexEntry, *, is_call: bool) -> IndexEntry:
         """Stores an entry unless a better one is there; returns what is stored then, or the entry where it was deleted.
 
         The entry of a call counts as later than every acknowledged deletion, even if clocks disagree. The entry of a
@@ -96,7 +96,7 @@ class Index:
         namespace, name = split(entry.path)
         partition, key = keys.index_partition(namespace), keys.index_task(name)
         async for _ in attempts(self._runtime):
-            row = await self._tables.get(keys.INDEX, partition, key)
+            row = await self._tables.get_row(keys.INDEX, partition, key)
             deleted = None if row is None else _deleted(row)
             if is_call and deleted is not None and entry.at <= deleted:
                 entry = replace(entry, at=deleted + timedelta(milliseconds=1))
@@ -128,14 +128,14 @@ class Index:
     async def look_up(self, path: str) -> tuple[IndexEntry | None, datetime | None]:
         """Returns the entry of a path, unless it has expired, and when the path was last deleted, if it was lately."""
         namespace, name = split(path)
-        row = await self._tables.get(keys.INDEX, keys.index_partition(namespace), keys.index_task(name))
+        row = await self._tables.get_row(keys.INDEX, keys.index_partition(namespace), keys.index_task(name))
         if row is None:
             return None, None
         entry = _entry(row)
         is_there = entry is not None and entry.expires > self._runtime.now()
         return entry if is_there else None, _deleted(row)
 
-    async def remove(self, path: str) -> bool:
+    async def remove_entry(self, path: str) -> bool:
         """Removes an entry; returns whether there was one. Namespaces stay until they expire. The row stays until it
         expires, and says when that was: its task's completion may be handled once more. It is changed as it was read: a
         request that takes effect late does not remove an entry that was made since. Raises ServiceUnavailable."""
@@ -143,7 +143,7 @@ class Index:
         partition, key = keys.index_partition(namespace), keys.index_task(name)
         was_there = False
         async for _ in attempts(self._runtime):
-            row = await self._tables.get(keys.INDEX, partition, key)
+            row = await self._tables.get_row(keys.INDEX, partition, key)
             if row is None:
                 return False
             gone = Merge(key, {_DELETED: format_date(self._runtime.now()), _IS_GONE: True}, row.etag)
@@ -154,14 +154,14 @@ class Index:
 
     async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[IndexEntry], str | None]:
         """Returns a page of the unexpired entries directly in a namespace, by name, and where the next page starts."""
-        rows, resume = await self._page(namespace, keys.INDEX_TASKS, start, limit)
+        rows, resume = await self._index_page(namespace, keys.INDEX_TASKS, start, limit)
         now = self._runtime.now()
         found = [entry for row in rows if (entry := _entry(row)) is not None]
         return [entry for entry in found if entry.expires > now], resume
 
     async def namespaces(self, namespace: str, start: str, limit: int) -> tuple[list[Namespace], str | None]:
         """Returns a page of the namespaces directly in a namespace, by name, and where the next page starts."""
-        rows, resume = await self._page(namespace, keys.INDEX_NAMESPACES, start, limit)
+        rows, resume = await self._index_page(namespace, keys.INDEX_NAMESPACES, start, limit)
         now = self._runtime.now()
         return [found for row in rows if (found := _namespace(row)).expires > now], resume
 
@@ -193,14 +193,14 @@ class Index:
         """Schedules a sweep of the namespace for tomorrow."""
         partition = keys.index_partition(namespace)
         due = _next_sweep(self._runtime.now(), partition)
-        await self._expiry.write(due, keys.INDEX_SWEEP, (partition,), {"namespace": namespace})
+        await self._expiry.plan(due, keys.INDEX_SWEEP, (partition,), {"namespace": namespace})
 
     async def namespace_row(self, namespace: str) -> Row | None:
         """Returns the row that lists a namespace, if there is one."""
         parent, name = split(namespace)
-        return await self._tables.get(keys.INDEX, keys.index_partition(parent), keys.index_namespace(name))
+        return await self._tables.get_row(keys.INDEX, keys.index_partition(parent), keys.index_namespace(name))
 
-    async def _page(
+    async def _index_page(
         self, namespace: str, limits: tuple[str, str], start: str, limit: int
     ) -> tuple[Sequence[Row], str | None]:
         first, end = limits
@@ -219,7 +219,7 @@ class Index:
             await self.schedule_sweep(parent)
         async for attempt in attempts(self._runtime):
             if attempt:
-                row = await self._tables.get(keys.INDEX, partition, key)
+                row = await self._tables.get_row(keys.INDEX, partition, key)
             if row is not None and _namespace(row).expires >= expires:
                 break
             values: dict[str, Value] = {"path": namespace, "expires": format_date(expires)}

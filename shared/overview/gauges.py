@@ -77,17 +77,17 @@ class Gauges:
             return
         await self.refresh()
         longest = sorted((name for name, age in self._busy.items() if age), key=lambda name: (-self._busy[name], name))
-        await self._waiting.put(Waiting(task_queue_ids=tuple(longest[: bounds.STALLED_QUEUES]), time=now))
+        await self._waiting.write_waiting(Waiting(task_queue_ids=tuple(longest[: bounds.STALLED_QUEUES]), time=now))
         self._noted = now
 
     async def _pools(self) -> None:
         chosen = dict.fromkeys(sorted(self._busy)[: bounds.MEASURED_QUEUES - bounds.MEASURED_IDLE_QUEUES])
 
-        async def read(start: str | None) -> tuple[list[str], str | None]:
+        async def page_of_pools(start: str | None) -> tuple[list[str], str | None]:
             return await self._stores.pools.page_of_all(start, bounds.MEASURED_QUEUES - len(chosen))
 
         for start in dict.fromkeys((self._next, None)):  # the rest of the directory, then its beginning
-            pages = PageReader(read, start)
+            pages = PageReader(page_of_pools, start)
             async for pools in pages:
                 chosen |= dict.fromkeys(pools)
                 if len(chosen) >= bounds.MEASURED_QUEUES:
@@ -97,7 +97,7 @@ class Gauges:
                 break
         await in_waves(bounds.BACKGROUND, self._pool, chosen)
         for gauge in OF_POOLS:
-            for labels in self._meter.of(gauge):
+            for labels in self._meter.values_of(gauge):
                 if "/".join(labels) not in chosen:
                     self._meter.forget(gauge, labels)
 

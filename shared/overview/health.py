@@ -73,7 +73,7 @@ class Heartbeat:
 def asks_of(storage: Storage) -> dict[str, Ask]:
     """Returns a small request for each part of the storage account, by the name of the part."""
     return {
-        "tables": lambda: storage.tables.get(keys.TASKS, "heartbeat", "heartbeat"),
+        "tables": lambda: storage.tables.get_row(keys.TASKS, "heartbeat", "heartbeat"),
         "queues": lambda: storage.queues.peek(CLAIM_QUEUE),
         "blobs": lambda: storage.blobs.properties(keys.PRIVATE, "heartbeat"),
     }
@@ -130,9 +130,9 @@ class Health:
 
     async def findings(self) -> Sequence[Finding]:
         """Returns what is wrong, critical findings first; nothing when all is well."""
-        return await self._kept.read("", self._look)
+        return await self._kept.read("", self._collect_findings)
 
-    async def _look(self) -> Sequence[Finding]:
+    async def _collect_findings(self) -> Sequence[Finding]:
         silent = await self._heartbeat.silent()
         found = [_silence(service) for service in silent]
         if {"tables", "queues"}.isdisjoint(silent):

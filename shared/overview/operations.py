@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from shared.auth.audit import Entry, note
+from shared.auth.audit import Entry, note_change
 from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
 from shared.base.dates import format_date
@@ -48,12 +48,12 @@ async def queue_depths(queues: Queues) -> list[dict[str, Any]]:
     ]
 
 
-async def listed(queues: Queues, queue: str) -> list[dict[str, Any]]:
+async def given_up_messages(queues: Queues, queue: str) -> list[dict[str, Any]]:
     """Returns the first messages that a queue gave up."""
     return [_shown(message) for message in await queues.peek(poison_queue(queue), count=MAX_MESSAGES)]
 
 
-async def move(
+async def move_poison(
     queues: Queues,
     queue: str,
     how: How,
@@ -81,9 +81,9 @@ async def move(
             except MalformedMessage:
                 return
             body.pop("attempts", None)
-            await queues.put(queue, encode_body(body))
+            await queues.put_message(queue, encode_body(body))
         with suppress(ReceiptLost):  # its visibility timeout ended, and somebody else has received it
-            await queues.delete(given_up, message.receipt)
+            await queues.delete_message(given_up, message.receipt)
         del others[message.receipt.message_id]
         done += 1
 
@@ -93,7 +93,7 @@ async def move(
 
     try:
         while left > 0:
-            messages = await queues.get(given_up, count=min(MAX_MESSAGES, left), hidden_for=_HELD)
+            messages = await queues.get_messages(given_up, count=min(MAX_MESSAGES, left), hidden_for=_HELD)
             if not messages:
                 break
             left -= len(messages)
@@ -142,7 +142,7 @@ class Operations:
     _waiting: WaitingStore
     _runtime: Runtime
 
-    async def look(self) -> tuple[Sequence[dict[str, Any]], dict[str, str]]:
+    async def counts_and_times(self) -> tuple[Sequence[dict[str, Any]], dict[str, str]]:
         """Returns how many messages the internal queues hold and have given up, when each timer function last noted
         what it did, and before when everything due has been deleted."""
         depths, times = await both(
@@ -155,7 +155,7 @@ class Operations:
     def told(self) -> dict[str, int]:
         """Returns how many waits of workers this process has ended because there was work, by the kind of answer."""
         counted = {"repeat": 0, "empty": 0}
-        for (*_, way), count in self._runtime.meter.of(TOLD).items():
+        for (*_, way), count in self._runtime.meter.values_of(TOLD).items():
             if way in counted:  # else one of the task queues that are beyond those that are told apart
                 counted[way] += round(count)
         return counted
@@ -165,7 +165,7 @@ class Operations:
         read them. Raises ResourceNotFound if there is no such internal queue."""
         _known(queue)
         found = []
-        for message in await listed(self._queues, queue):
+        for message in await given_up_messages(self._queues, queue):
             body, about = message["body"], None
             if isinstance(body, dict):
                 with suppress(MalformedMessage):
@@ -177,16 +177,16 @@ class Operations:
             )
         return found
 
-    async def move(self, queue: str, how: How, message_id: str | None, entry: Entry | None = None) -> Moved:
+    async def move_given_up(self, queue: str, how: How, message_id: str | None, entry: Entry | None = None) -> Moved:
         """Redrives or deletes the messages of an internal queue's poison queue: one message, or as many as the time
         allows. `entry` is begun before. Raises ResourceNotFound if there is no such internal queue."""
         _known(queue)
         until = self._runtime.now() + timedelta(seconds=SECONDS)
         if entry is not None:
-            await entry.begin()
-        note(entry, None)
-        moved = await move(self._queues, queue, how, message_id, has_time=lambda: self._runtime.now() < until)
-        note(entry, moved.done > 0)
+            await entry.begin_entry()
+        note_change(entry, None)
+        moved = await move_poison(self._queues, queue, how, message_id, has_time=lambda: self._runtime.now() < until)
+        note_change(entry, moved.done > 0)
         return moved
 
 

@@ -80,7 +80,7 @@ OPERATIONS_ENDPOINTS = Endpoints[OverviewServices]("Monitoring", stability="expe
 async def operations(services: OverviewServices, call: Call) -> Annotated[Json, OperationsResponse]:
     """Returns how many messages the internal queues hold and have given up, and when the timers ran last. Not part of
     the public API."""
-    queues, times = await services.operations.look()
+    queues, times = await services.operations.counts_and_times()
     return {"queues": queues, "toldWorkers": services.operations.told(), **times}
 
 
@@ -105,7 +105,7 @@ async def redrive_poison_messages(
 ) -> Annotated[Json, MovePoisonMessagesResponse]:
     """Sends messages that an internal queue gave up to it once more, with all attempts before them: one, or all. What
     cannot be read stays. Not part of the public API."""
-    return await _move(services, call, "redrive", "poison messages redriven")
+    return await _move_messages(services, call, "redrive", "poison messages redriven")
 
 
 @OPERATIONS_ENDPOINTS(
@@ -118,18 +118,18 @@ async def redrive_poison_messages(
 async def delete_poison_messages(services: OverviewServices, call: Call) -> Annotated[Json, MovePoisonMessagesResponse]:
     """Deletes messages that an internal queue gave up: one, or all. What they were to do is not done. Not part of the
     public API."""
-    return await _move(services, call, "delete", "poison messages deleted")
+    return await _move_messages(services, call, "delete", "poison messages deleted")
 
 
 _MESSAGE_ID = 36
 """Characters of a message's id."""
 
 
-async def _move(services: OverviewServices, call: Call, how: Any, action: str) -> Mapping[str, Any]:
+async def _move_messages(services: OverviewServices, call: Call, how: Any, action: str) -> Mapping[str, Any]:
     queue, message_id = call.params["queueName"], call.payload(MovePoisonMessagesRequest).messageId
     detail = "all" if message_id is None else message_id[:_MESSAGE_ID]
     async with services.audit.entry_of(call, Subject("internal-queue", queue), action, detail, begins=False) as entry:
-        moved = await services.operations.move(queue, how, message_id, entry)
+        moved = await services.operations.move_given_up(queue, how, message_id, entry)
     return {"moved": moved.done, "left": moved.left}
 
 
@@ -174,7 +174,7 @@ async def get_entity_history(services: OverviewServices, call: Call) -> Annotate
     """Returns who created, changed or deleted a client or a role, and when, the latest first. There is no history of
     secrets, hooks and worker pools, which this deployment does not have."""
     subject = Subject(call.params.get("auditedType") or call.params["entityType"], call.params["entityId"])
-    return _page(call, await services.audit.of(subject, **place_of(call.query)))
+    return _history_page(call, await services.audit.history_of(subject, **place_of(call.query)))
 
 
 @ACCOUNTS(
@@ -185,7 +185,7 @@ async def get_entity_history(services: OverviewServices, call: Call) -> Annotate
 )
 async def list_audit_history(services: OverviewServices, call: Call) -> Annotated[Json, EntityHistoryResponse]:
     """Returns what a client did to tasks, task groups, workers, clients and roles, and when, the latest first."""
-    return _page(call, await services.audit.by(call.params["clientId"], **place_of(call.query)))
+    return _history_page(call, await services.audit.by(call.params["clientId"], **place_of(call.query)))
 
 
 ACCOUNTS(
@@ -223,7 +223,7 @@ async def task_audit_history(services: OverviewServices, call: Call) -> Mapping[
     API."""
     found = await services.lifecycle.status(call.params["taskId"])
     subject = audit.task(found.task_id, found.task_group_id)
-    return _page(call, await services.audit.of(subject, **place_of(call.query)))
+    return _history_page(call, await services.audit.history_of(subject, **place_of(call.query)))
 
 
 @AUDIT_ENDPOINTS(
@@ -236,7 +236,7 @@ async def task_group_audit_history(services: OverviewServices, call: Call) -> Ma
     """Returns who sealed or cancelled a task group or changed its priorities, and what was done to its tasks one by
     one. Not part of the public API."""
     subject = audit.task_group(call.params["taskGroupId"])
-    return _page(call, await services.audit.of(subject, **place_of(call.query)))
+    return _history_page(call, await services.audit.history_of(subject, **place_of(call.query)))
 
 
 @AUDIT_ENDPOINTS(
@@ -248,10 +248,10 @@ async def task_group_audit_history(services: OverviewServices, call: Call) -> Ma
 async def worker_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """Returns who quarantined or released a worker. Not part of the public API."""
     worker = audit.worker(task_queue_of(call.params), call.params["workerGroup"], call.params["workerId"])
-    return _page(call, await services.audit.of(worker, **place_of(call.query)))
+    return _history_page(call, await services.audit.history_of(worker, **place_of(call.query)))
 
 
-def _page(call: Call, found: tuple[list[AuditEntry], str | None]) -> Mapping[str, Any]:
+def _history_page(call: Call, found: tuple[list[AuditEntry], str | None]) -> Mapping[str, Any]:
     """Returns a page of a history, with details unless it is one of Taskcluster's own API, which has none."""
     is_detailed = call.endpoint.output is AuditHistoryResponse
     return page_of("auditHistory", found, lambda entry: _entry(entry, is_detailed))

@@ -30,7 +30,7 @@ _BLOCK_BLOB = "BlockBlob"
 
 
 class _Block(Enum):
-    """Which blocks a commit takes. The SDK expects these words; its own enumeration has other values."""
+    """The states of blocks that a commit may take, in the SDK's own words; its enumeration has other values."""
 
     LATEST = "latest"
     UNCOMMITTED = "uncommitted"
@@ -67,7 +67,7 @@ class AzureBlobs:
             )
 
         with _Except(*(["BlobAlreadyExists"] if only_new else [])):
-            await self._write(container, send)
+            await self._send_write(container, send)
             return True
         return False
 
@@ -109,7 +109,7 @@ class AzureBlobs:
             await blob.stage_block(block_id, content, len(content), error_map=REFUSALS, time_allowed=seconds)
 
         with _Except("InvalidBlobOrBlock"):
-            await self._write(container, send)
+            await self._send_write(container, send)
             return
         raise ValueError("the ids of a blob's blocks are not equally long")
 
@@ -133,7 +133,7 @@ class AzureBlobs:
             await blob.commit_block_list(blocks, content_settings=settings, error_map=REFUSALS)
 
         try:
-            await self._write(container, lambda: self._despite_leases(container, path, commit))
+            await self._send_write(container, lambda: self._despite_leases(container, path, commit))
         except Refused as answer:
             if answer.code == "InvalidBlockList":
                 return False
@@ -157,12 +157,12 @@ class AzureBlobs:
             return True
         return False
 
-    async def delete(self, container: str, path: str) -> None:
-        async def remove(blob: BlobClient) -> None:
+    async def delete_blob(self, container: str, path: str) -> None:
+        async def delete_once(blob: BlobClient) -> None:
             await blob.delete_blob(delete_snapshots="include", error_map=REFUSALS)
 
         with _Except(404):
-            await self._despite_leases(container, path, remove)
+            await self._despite_leases(container, path, delete_once)
 
     async def list_paths(self, container: str, prefix: str, *, limit: int = MAX_PAGE) -> list[str]:
         """See `interface.Blobs`. Reads further pages until there are `limit` paths or no more."""
@@ -197,7 +197,7 @@ class AzureBlobs:
         with unavailable():
             await send(blob)
 
-    async def _write(self, container: str, send: Callable[[], Awaitable[None]]) -> None:
+    async def _send_write(self, container: str, send: Callable[[], Awaitable[None]]) -> None:
         """Sends a write; when the container is missing, makes it and sends the write again."""
         with _Except("ContainerNotFound"):
             await send()

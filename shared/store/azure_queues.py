@@ -38,7 +38,7 @@ class AzureQueues:
     _wire: Wire
     _endpoint: StorageEndpoint
 
-    async def create(self, queue: str) -> None:
+    async def create_queue(self, queue: str) -> None:
         """Makes the queue if it does not exist. Raises StorageUnavailable."""
         try:
             await self._wire.send(self._request(Kind.MAKE, "PUT", f"/{queue}"))
@@ -49,37 +49,37 @@ class AzureQueues:
                 raise
 
     async def drop(self, queue: str) -> None:
-        await self._send(self._request(Kind.MAKE, "DELETE", f"/{queue}"))
+        await self._send_request(self._request(Kind.MAKE, "DELETE", f"/{queue}"))
 
-    async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
+    async def put_message(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
         limits.check_text(text)
         options = f"visibilitytimeout={limits.whole_delay(visible_in)}&messagettl={_FOREVER}"
         request = self._request(Kind.QUEUE_PUT, "POST", f"/{queue}/messages", options, text)
-        answer = await self._send(request)
+        answer = await self._send_request(request)
         if answer is None:
-            await self.create(queue)
+            await self.create_queue(queue)
             answer = await self._wire.send(request)
         try:
             return _receipt(dict(_PUT.findall(answer.content.decode())))
         except (ValueError, KeyError):
             raise StorageUnavailable("an answer that names no message") from None
 
-    async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
+    async def get_messages(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
         """See `interface.Queues`. Messages are hidden for a second at least."""
         limits.check_count(count)
         options = f"numofmessages={count}&visibilitytimeout={max(1, limits.whole_delay(hidden_for))}"
         request = self._request(Kind.QUEUE_GET, "GET", f"/{queue}/messages", options)
-        return _messages(await self._send(request), _receipt)
+        return _messages(await self._send_request(request), _receipt)
 
     async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
         """See `interface.Queues`. A peeked message's `receipt.visible` is the time of its insertion."""
         limits.check_count(count)
         options = f"peekonly=true&numofmessages={count}"
         request = self._request(Kind.QUEUE_PEEK, "GET", f"/{queue}/messages", options)
-        return _messages(await self._send(request), _no_receipt)
+        return _messages(await self._send_request(request), _no_receipt)
 
     async def length(self, queue: str) -> int:
-        answer = await self._send(self._request(Kind.QUEUE_LENGTH, "GET", f"/{queue}", "comp=metadata"))
+        answer = await self._send_request(self._request(Kind.QUEUE_LENGTH, "GET", f"/{queue}", "comp=metadata"))
         return int(answer.header("x-ms-approximate-messages-count") or 0) if answer is not None else 0
 
     async def update(self, queue: str, receipt: Receipt, *, visible_in: float, text: str | None = None) -> Receipt:
@@ -93,11 +93,11 @@ class AzureQueues:
                 return Receipt(message_id=receipt.message_id, pop_receipt=pop_receipt, visible=_time(visible))
         raise StorageUnavailable("an answer without a receipt")
 
-    async def delete(self, queue: str, receipt: Receipt) -> None:
+    async def delete_message(self, queue: str, receipt: Receipt) -> None:
         options = f"popreceipt={in_query(receipt.pop_receipt)}"
         await self._hold(self._request(Kind.QUEUE_DELETE, "DELETE", _of_message(queue, receipt), options))
 
-    async def _send(self, request: Request) -> StorageAnswer | None:
+    async def _send_request(self, request: Request) -> StorageAnswer | None:
         """Returns the answer, or None if there is no such queue."""
         try:
             return await self._wire.send(request)

@@ -24,12 +24,12 @@ class AzureTables:
     _make: Callable[[str], Awaitable[None]]
     """Makes the table of that name, with the SDK. Raises Refused if there is one, StorageUnavailable."""
 
-    async def get(self, table: str, partition: str, key: str) -> Row | None:
+    async def get_row(self, table: str, partition: str, key: str) -> Row | None:
         """Returns one row, or None. Raises StorageUnavailable."""
         limits.check_key(partition)
         limits.check_key(key)
         try:
-            answer = await self._wire.send(table_requests.get(self._endpoint, table, partition, key))
+            answer = await self._wire.send(table_requests.row_request(self._endpoint, table, partition, key))
         except Refused as refusal:
             if refusal.status == 404:
                 return None
@@ -46,7 +46,7 @@ class AzureTables:
         limit: int = MAX_PAGE,
         select: Sequence[str] | None = None,
     ) -> Page:
-        """An empty page with a continuation is followed up here, by one more request. Azure's continuation is opaque,
+        """Returns a page. An empty one with a continuation is followed up by one more. Azure's continuation is opaque,
         so `resume` is made from the last key: the next legal key after it is at least that key and a space, the lowest
         character that keys may hold."""
         limits.check_key(partition)
@@ -70,7 +70,7 @@ class AzureTables:
     async def transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
         limits.check_transaction(partition, operations)
         try:
-            return await self._send(table, partition, operations)
+            return await self._send_operations(table, partition, operations)
         except Refused as answer:
             if answer.code != _NO_TABLE:
                 raise
@@ -79,13 +79,13 @@ class AzureTables:
         except Refused as answer:
             if answer.code != "TableAlreadyExists":
                 raise
-        return await self._send(table, partition, operations)
+        return await self._send_operations(table, partition, operations)
 
-    async def _send(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
+    async def _send_operations(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
         """Sends the operations in one request. Raises Refused when the table is missing, and for unknown refusals."""
         try:
             if len(operations) == 1:
-                request = table_requests.write(self._endpoint, table, partition, operations[0])
+                request = table_requests.request_of(self._endpoint, table, partition, operations[0])
                 return [table_requests.read_etag(await self._wire.send(request), operations[0])]
             request = table_requests.encode(self._endpoint, table, partition, operations)
             answer = await self._wire.send(request)

@@ -98,7 +98,7 @@ class ExpiryStore:
 
     async def task(self, task_id: str, task_group_id: str, expires: datetime) -> None:
         """Schedules the deletion of a single task that no sweep of its group deletes."""
-        await self.write(expires, "task", (task_id, task_group_id), {"taskGroupId": task_group_id})
+        await self.plan(expires, "task", (task_id, task_group_id), {"taskGroupId": task_group_id})
 
     async def tasks(self, task_group_id: str, failed: Collection[str], others: Collection[str]) -> None:
         """Schedules the deletion of tasks that a sweep leaves behind, as `task` does: soon, or after a back-off if they
@@ -113,7 +113,7 @@ class ExpiryStore:
     async def group(self, task_group_id: str, expires: datetime) -> None:
         """Schedules a sweep of a group: its tasks go that have expired by then, and with the last one the group. It is
         due again for as long as the group is there."""
-        await self.write(expires, keys.SWEPT_GROUP, (task_group_id,), {})
+        await self.plan(expires, keys.SWEPT_GROUP, (task_group_id,), {})
 
     async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> None:
         """Schedules a sweep of a new group as `group` does, and the deletion of the row `listed` in the list of groups,
@@ -124,28 +124,28 @@ class ExpiryStore:
     async def worker(self, task_queue_id: str, worker_group: str, worker_id: str, expires: datetime) -> None:
         """Schedules the deletion of a worker; its own row says whether it has been seen since."""
         words = (keys.pool(task_queue_id), worker_group, worker_id)
-        await self.write(expires, "worker", words, {"taskQueueId": task_queue_id})
+        await self.plan(expires, "worker", words, {"taskQueueId": task_queue_id})
 
     async def new_artifact(self, task_id: str, run_id: int, name: str, expires: datetime) -> Scheduled | None:
         """Schedules the deletion of an artifact that expires before its task. Returns what to roll back, or None if it
         was scheduled already. The artifact's row says whether this is its latest expiration."""
         words, values = (task_id, str(run_id), digest_of(name)), {"name": name}
-        scheduled = await self._create(expires, "artifact", words, values)
+        scheduled = await self._create_deletion(expires, "artifact", words, values)
         if scheduled is None:
-            await self.write(expires, "artifact", words, values)
+            await self.plan(expires, "artifact", words, values)
         return scheduled
 
     async def upload(self, task_id: str, run_id: int, name: str, until: datetime) -> None:
         """Schedules the commit (not the deletion) of an upload once its URL has expired: a resolution may miss it."""
-        await self.write(until, "upload", (task_id, str(run_id), digest_of(name)), {"name": name})
+        await self.plan(until, "upload", (task_id, str(run_id), digest_of(name)), {"name": name})
 
     async def id_token(self, fingerprint: str, expires: datetime) -> datetime:
         """Records the exchange of an ID token that is still valid, and returns when the token was first exchanged: now,
         unless there is a row of an earlier exchange. There is nothing else to delete. Raises StorageUnavailable."""
         now, words = self._now(), (fingerprint,)
-        if await self._create(expires, keys.EXCHANGED, words, {_EXCHANGED: format_date(now)}) is not None:
+        if await self._create_deletion(expires, keys.EXCHANGED, words, {_EXCHANGED: format_date(now)}) is not None:
             return now
-        row = await self._tables.get(keys.EXPIRY, self.bucket(expires), keys.expiring(keys.EXCHANGED, *words))
+        row = await self._tables.get_row(keys.EXPIRY, self.bucket(expires), keys.expiring(keys.EXCHANGED, *words))
         if row is None:
             raise StorageUnavailable("the row of an ID token has just been deleted")
         return parse_date(str(row.values[_EXCHANGED]))
@@ -158,9 +158,9 @@ class ExpiryStore:
 
     async def strays(self, task_id: str, expires: datetime) -> None:
         """Schedules a search for blobs that were uploaded for a task after its deletion."""
-        await self.write(expires, "strays", (task_id,), {})
+        await self.plan(expires, "strays", (task_id,), {})
 
-    async def write(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
+    async def plan(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
         """Schedules a deletion for the hour in which it may happen."""
         await self._upsert(self.bucket(expires), keys.expiring(kind, *words), values)
 
@@ -214,7 +214,7 @@ class ExpiryStore:
 
     async def position(self) -> Position:
         """Returns the progress of the expiry job: one request."""
-        row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
+        row = await self._tables.get_row(keys.EXPIRY, _CURSOR, _CURSOR)
         if row is None:
             return Position(hour=_hour(self._now() - FIRST_LOOK_BACK))
         values = row.values
@@ -223,15 +223,15 @@ class ExpiryStore:
 
     async def cursor(self) -> datetime | None:
         """Returns the first hour whose bucket is not finished; None until the job has looked at an hour."""
-        row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
+        row = await self._tables.get_row(keys.EXPIRY, _CURSOR, _CURSOR)
         return None if row is None else _read_hour(row)
 
     async def noted(self) -> datetime | None:
         """Returns when the job last noted its position, by the storage's clock. It does so once an hour at least."""
-        row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
+        row = await self._tables.get_row(keys.EXPIRY, _CURSOR, _CURSOR)
         return None if row is None else row.timestamp
 
-    async def begin(self, hour: datetime, some: Sequence[Expiring]) -> None:
+    async def note_run(self, hour: datetime, some: Sequence[Expiring]) -> None:
         """Notes what a run is about to delete: `some` are of one bucket, in the order of keys. If the process dies, the
         next run counts that as a failure of these items."""
         begun = {"bucket": some[0].row.partition, "first": some[0].key, "last": some[-1].key}
@@ -252,7 +252,7 @@ class ExpiryStore:
     async def _upsert(self, bucket: str, key: str, values: Mapping[str, Value]) -> None:
         await self._tables.transact(keys.EXPIRY, bucket, [Upsert(key, values)])
 
-    async def _create(
+    async def _create_deletion(
         self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]
     ) -> Scheduled | None:
         bucket, key = self.bucket(expires), keys.expiring(kind, *words)

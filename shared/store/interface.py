@@ -130,7 +130,7 @@ class Tables(Protocol):
     """Azure Tables. Partition and row keys must be legal already (see `keys`). Every call may raise
     StorageUnavailable."""
 
-    async def get(self, table: str, partition: str, key: str) -> Row | None:
+    async def get_row(self, table: str, partition: str, key: str) -> Row | None:
         """Returns one row, or None."""
 
     async def query(
@@ -176,17 +176,17 @@ class Queues(Protocol):
     """Azure Queues. Texts are sent as they are; TTL is always infinite; visibility is at most 7 days (in seconds).
     Every call may raise StorageUnavailable."""
 
-    async def create(self, queue: str) -> None:
+    async def create_queue(self, queue: str) -> None:
         """Makes the queue if it does not exist. Raises StorageUnavailable also while it is being deleted."""
 
     async def drop(self, queue: str) -> None:
         """Deletes a queue with its messages, if it exists. For up to a minute it cannot be made again."""
 
-    async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
+    async def put_message(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
         """Adds a message that stays hidden for `visible_in` seconds; a missing queue is made first. Raises
         StorageUnavailable also while the queue is being deleted; ValueError (text over 64 KiB, delay over 7 days)."""
 
-    async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
+    async def get_messages(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
         """Takes up to `count` ≤ 32 visible messages and hides them (for a second at least). A missing one is empty."""
 
     async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
@@ -199,7 +199,7 @@ class Queues(Protocol):
         """Moves a message in time, with a new text if given; only the new receipt counts from now on. Raises
         ReceiptLost."""
 
-    async def delete(self, queue: str, receipt: Receipt) -> None:
+    async def delete_message(self, queue: str, receipt: Receipt) -> None:
         """Removes a message. Raises ReceiptLost."""
 
 
@@ -261,7 +261,7 @@ class Blobs(Protocol):
         """Changes the headers of a blob; returns False when it is gone, or no longer has the ETag that is given. A
         lease that somebody holds on the blob is broken."""
 
-    async def delete(self, container: str, path: str) -> None:
+    async def delete_blob(self, container: str, path: str) -> None:
         """Removes a blob with its snapshots, also one that is leased; nothing happens when it is not there."""
 
     async def list_paths(self, container: str, prefix: str, *, limit: int = MAX_PAGE) -> list[str]:

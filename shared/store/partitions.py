@@ -76,11 +76,11 @@ def rows_of(
 ) -> PageReader[Row]:
     """Returns a reader of the rows of a range, by default the whole partition, with all or the selected properties."""
 
-    async def read(at: str | None) -> tuple[Sequence[Row], str | None]:
+    async def read_rows(at: str | None) -> tuple[Sequence[Row], str | None]:
         page = await tables.query(table, partition, start=at or "", end=end, limit=limit, select=select)
         return page.rows, page.resume
 
-    return PageReader(read, start)
+    return PageReader(read_rows, start)
 
 
 async def sweep(

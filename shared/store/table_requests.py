@@ -39,7 +39,7 @@ _CONTINUATION = ("NextPartitionKey", "NextRowKey")
 _TYPE = "@odata.type"
 
 
-def get(endpoint: StorageEndpoint, table: str, partition: str, key: str) -> Request:
+def row_request(endpoint: StorageEndpoint, table: str, partition: str, key: str) -> Request:
     """Returns the request for one row."""
 
     def is_named_in(content: bytes) -> bool:
@@ -74,7 +74,7 @@ def query(
     return Request(Kind.TABLE_READ, "GET", endpoint, f"/{table}()", dict(_COMMON), query=text, is_named_in=is_named_in)
 
 
-def write(endpoint: StorageEndpoint, table: str, partition: str, operation: Operation) -> Request:
+def request_of(endpoint: StorageEndpoint, table: str, partition: str, operation: Operation) -> Request:
     """Returns the request for one operation, which must have passed `limits.check_transaction`."""
     headers = dict(_COMMON)
     is_new = isinstance(operation, Create)
@@ -108,7 +108,7 @@ def encode_entity(partition: str, key: str, values: Mapping[str, Value]) -> str:
 
 
 def read_row(answer: StorageAnswer) -> Row:
-    """Returns the row in an answer to `get`. Raises StorageUnavailable if it holds no row."""
+    """Returns the row in an answer to `row_request`. Raises StorageUnavailable if it holds no row."""
     try:
         return _row(json.loads(answer.content))
     except (ValueError, KeyError, TypeError, AttributeError):

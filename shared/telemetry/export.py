@@ -83,7 +83,7 @@ _EXPORTERS = {
 
 
 def _exporters(settings: Settings, signal: Literal["traces", "metrics", "logs"]) -> Iterator[Any]:
-    """The exporters of a signal that are set up; others are not loaded. `none` in OpenTelemetry's own variable
+    """Yields the exporters of a signal that are set up; others are not loaded. `none` in OpenTelemetry's own variable
     (OTEL_TRACES_EXPORTER, …) switches that for the collector off."""
     otlp, azure = _EXPORTERS[signal]
     if settings.otel_exporter_otlp_endpoint and os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "") != "none":
@@ -154,7 +154,7 @@ class _LogHandler(logging.Handler):
                 lines, most = left_out.total(), ", ".join(f"{n} × {what}" for what, n in left_out.most_common(10))
                 text = f"{lines} lines of calls without a name were left out in a minute: {most}"
                 about: dict[str, str | int | float] = {"action": "lines_left_out", "logger": NAMESPACE, "lines": lines}
-                self._send(record.created, logging.INFO, text, about)
+                self._export_batch(record.created, logging.INFO, text, about)
             if record.name == READS and not trace.get_current_span().get_span_context().trace_flags.sampled:
                 return
             fields = record.fields if isinstance(record, Record) else {}
@@ -167,11 +167,11 @@ class _LogHandler(logging.Handler):
             if record.exc_info:
                 attributes["exception.stacktrace"] = logging.Formatter().formatException(record.exc_info)
             text = str(record.msg) % record.args if record.args else str(record.msg)
-            self._send(record.created, record.levelno, text, {**attributes, "logger": record.name})
+            self._export_batch(record.created, record.levelno, text, {**attributes, "logger": record.name})
         except Exception:
             self.handleError(record)
 
-    def _send(self, created: float, level: int, text: str, attributes: Mapping[str, str | int | float]) -> None:
+    def _export_batch(self, created: float, level: int, text: str, attributes: Mapping[str, str | int | float]) -> None:
         self._logger.emit(
             timestamp=int(created * 1e9),
             severity_number=next(number for least, number in _SEVERITIES if level >= least),

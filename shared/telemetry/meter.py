@@ -87,7 +87,7 @@ class Meter:
             elif instrument in self._distributions:
                 yield instrument, self._distributions[instrument]
 
-    def of(self, gauge: Instrument) -> dict[Labels, float]:
+    def values_of(self, gauge: Instrument) -> dict[Labels, float]:
         """Returns the values of a counter or a gauge by their labels."""
         return dict(self._numbers.get(gauge, {}))
 

@@ -216,7 +216,7 @@ async def index_rows(account: AzureStorage, report: Report = unwatched) -> list[
 
 
 async def scheduled_sweeps(account: AzureStorage) -> AsyncIterator[str]:
-    """The partitions of the index that are to be swept: a scan of the table of what expires."""
+    """Yields the partitions of the index that are to be swept: a scan of the table of what expires."""
     first = keys.expiring(keys.INDEX_SWEEP, "")
     async with _service(account) as service:
         client = service.get_table_client(keys.EXPIRY)

@@ -40,7 +40,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class _Look:
-    """What was found at one look, and the ETag of the status row at its beginning."""
+    """Holds what one look has found, and the ETag of the status row at its beginning."""
 
     etag: str
     found: list[Finding]
@@ -132,7 +132,7 @@ def _overdue(records: Records, task: Task, repairs: TaskRepairs) -> Iterator[Fin
 async def _deletion(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:
     """Finds a task whose deletion is not scheduled, neither by a sweep of its group nor by a row of its own."""
     group = await records.groups.header(task.task_group_id)
-    member = await records.storage.tables.get(keys.GROUPS, task.task_group_id, keys.member(task.task_id))
+    member = await records.storage.tables.get_row(keys.GROUPS, task.task_group_id, keys.member(task.task_id))
     sweep = group if member is not None else None
     swept, own = (
         keys.expiring(keys.SWEPT_GROUP, task.task_group_id),
@@ -142,7 +142,7 @@ async def _deletion(records: Records, task: Task, repairs: TaskRepairs) -> list[
         return []
     if await _is_scheduled(records, task.expires, own):
         return []
-    return [Finding("it would never be deleted", repairs.schedule_deletion(sweep))]
+    return [Finding("it would never be deleted", repairs.plan(sweep))]
 
 
 async def _is_scheduled(records: Records, expires: datetime, key: str) -> bool:
@@ -158,7 +158,7 @@ async def _is_scheduled(records: Records, expires: datetime, key: str) -> bool:
         }
 
     async def is_there(hour: str) -> bool:
-        return await records.storage.tables.get(keys.EXPIRY, hour, key) is not None
+        return await records.storage.tables.get_row(keys.EXPIRY, hour, key) is not None
 
     return any(await in_waves(_WIDTH, is_there, sorted(hours)))
 
@@ -166,7 +166,7 @@ async def _is_scheduled(records: Records, expires: datetime, key: str) -> bool:
 async def _group_rows(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:
     tables, group = records.storage.tables, task.task_group_id
     found: list[Finding] = []
-    if await tables.get(keys.GROUPS, group, keys.member(task.task_id)) is None:
+    if await tables.get_row(keys.GROUPS, group, keys.member(task.task_id)) is None:
         found.append(Finding(f"it is no member of its group {group}"))
     prefix = keys.active(task.task_id, 0)[:-4]
     page = await tables.query(keys.GROUPS, group, start=prefix, end=f"{prefix}\x7f")
@@ -185,8 +185,8 @@ async def _pool_rows(records: Records, task: Task, repairs: TaskRepairs) -> list
     if not task.runs or task.last_run.reason_created.value == "exception":
         return []
     tables, pool, row = records.storage.tables, keys.pool(task.task_queue_id), row_of(task, task.last_run_id)
-    pending = await tables.get(keys.POOLS, pool, keys.pending(row)) is not None
-    claimed = row.started is not None and await tables.get(keys.POOLS, pool, keys.claimed(row)) is not None
+    pending = await tables.get_row(keys.POOLS, pool, keys.pending(row)) is not None
+    claimed = row.started is not None and await tables.get_row(keys.POOLS, pool, keys.claimed(row)) is not None
     if task.is_resolved and (pending or claimed):
         return [Finding("its pool still lists it", repairs.handle_again())]
     listed = pending if task.state is State.PENDING else claimed
@@ -215,8 +215,8 @@ async def _dependencies(records: Records, task: Task, definition: Definition, re
 async def _has_edge(records: Records, required: Task, task: Task) -> bool:
     tables, group = records.storage.tables, task.task_group_id
     if required.task_group_id == group:
-        return await tables.get(keys.GROUPS, group, keys.unblocks(required.task_id, task.task_id)) is not None
-    return await tables.get(keys.TASKS, required.task_id, keys.dependent(task.task_id)) is not None
+        return await tables.get_row(keys.GROUPS, group, keys.unblocks(required.task_id, task.task_id)) is not None
+    return await tables.get_row(keys.TASKS, required.task_id, keys.dependent(task.task_id)) is not None
 
 
 async def _index(records: Records, task: Task, definition: Definition) -> list[Finding]:

@@ -213,7 +213,7 @@ def _create(auth: Any, name: str, wanted: Mapping[str, Any], written: TextIO | N
 
 
 def _entries(index: Any, namespace: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """All entries below a namespace, with their paths; a namespace that is an entry itself, first."""
+    """Yields all entries below a namespace, with their paths; a namespace that is an entry itself, first."""
     if (own := _entry(index, namespace)) is not None:
         yield namespace, own
     waiting = [namespace]

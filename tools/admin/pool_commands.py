@@ -105,7 +105,7 @@ def _before_the_drain(history: list[Any]) -> tuple[str, str] | tuple[()] | None:
 
 @contextmanager
 def _pool(task_queue_id: str) -> Iterator[Any]:
-    """The queue API, for a pool that exists: others end the command, since they would look like empty ones.
+    """Yields the queue API, for a pool that exists: others end the command, since they would look like empty ones.
 
     A pool that no worker has asked for work yet is known by its tasks alone.
     """

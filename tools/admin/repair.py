@@ -44,7 +44,7 @@ class TaskRepairs:
         claim = PutClaim(task_id=task.task_id, run_id=task.last_run_id, taken_until=until, started=started)
         return self._unless_changed(lambda: self._records.messages.put_claim(claim))
 
-    def schedule_deletion(self, group: Group | None) -> Repair:
+    def plan(self, group: Group | None) -> Repair:
         """Returns a repair that schedules the task's deletion: by a sweep of its group if it is a member, or by a row
         of its own."""
         task, expiry = self._task, self._records.expiry
@@ -75,10 +75,10 @@ class TaskRepairs:
         async def add() -> None:
             run_id = self._task.last_run_id
             row = row_of(self._task, run_id)
-            await self._records.pools.change([ChangePoolRows(add=(row,))])
+            await self._records.pools.change_pool_rows([ChangePoolRows(add=(row,))])
             now = await self._changed()
             if now is not None and now.runs[run_id].state is not self._task.last_run.state:
-                await self._records.pools.change([ChangePoolRows(remove=(row,))])
+                await self._records.pools.change_pool_rows([ChangePoolRows(remove=(row,))])
 
         return self._unless_changed(add)
 
@@ -126,7 +126,7 @@ class TaskRepairs:
 
     async def _changed(self) -> Task | None:
         """Returns the task as it is now, if it has changed since it was inspected; None if it has not, or is gone."""
-        row = await self._records.storage.tables.get(keys.TASKS, self._task.task_id, keys.TASK_STATUS)
+        row = await self._records.storage.tables.get_row(keys.TASKS, self._task.task_id, keys.TASK_STATUS)
         return None if row is None or row.etag == self._status.etag else decode_task(row)
 
 

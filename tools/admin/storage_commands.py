@@ -114,7 +114,7 @@ def list_queues() -> None:
 def list_poison(queue: Queue) -> None:
     """Show the first messages that a queue gave up."""
     _known(queue)
-    show(with_records(lambda records: poison.listed(records.storage.queues, queue)))
+    show(with_records(lambda records: poison.given_up_messages(records.storage.queues, queue)))
 
 
 @poisoned.command("redrive")
@@ -123,7 +123,7 @@ def redrive_poison(queue: Queue, message_id: MessageId = None) -> None:
     _known(queue)
     with Progress() as progress:
         moved = with_records(
-            lambda records: poison.move(records.storage.queues, queue, "redrive", message_id, progress.at)
+            lambda records: poison.move_poison(records.storage.queues, queue, "redrive", message_id, progress.at)
         )
     show(asdict(moved))
 
@@ -140,7 +140,7 @@ def drop_poison(
         fail("name a message with --id, or say --all")
     with Progress() as progress:
         moved = with_records(
-            lambda records: poison.move(records.storage.queues, queue, "delete", message_id, progress.at)
+            lambda records: poison.move_poison(records.storage.queues, queue, "delete", message_id, progress.at)
         )
     show(asdict(moved))
 

@@ -26,7 +26,7 @@ class Namespace:
 
     @asynccontextmanager
     async def clients(self) -> AsyncIterator[tuple[ServiceBusClient, ServiceBusAdministrationClient]]:
-        """A client for messages and one for subscriptions, closed at the end.
+        """Yields a client for messages and one for subscriptions, closed at the end.
 
         Raises ValueError if the connection string cannot be read, or neither is given.
         """

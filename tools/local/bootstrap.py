@@ -229,7 +229,7 @@ def run_quietly(command: Sequence[str], root: Path) -> None:
 
 
 def _show_progress(lines: list[str], over: threading.Event) -> None:
-    """On a terminal, one line that is replaced each second; elsewhere a new one every ten seconds."""
+    """Shows progress: on a terminal one line that is replaced each second, elsewhere a new one every ten seconds."""
     started = time.monotonic()
     live = sys.stderr.isatty()
     while not over.wait(1 if live else 10):

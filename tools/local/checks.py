@@ -23,8 +23,8 @@ STACK_VARIABLES = (
     "TOPIC_PREFIX",
 )
 
-PROCESSES = 5
-"""Processes of the tests: more than twice the cores of a small machine, as many tests wait for timers."""
+PROCESSES = 4
+"""Processes of the tests: twice the cores of a small machine, as many tests wait. Each of them imports all modules."""
 
 QUICK_PROCESSES = 2
 """Processes of a quick run, in which few tests wait. Each further process would import all modules again."""
@@ -145,7 +145,7 @@ def _beside(title: str, command: Sequence[str], environment: Mapping[str, str]) 
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what would make tests talk to a stack that is running."""
+    """Returns the environment without what would make tests talk to a stack that is running."""
     without = (*ADDRESS_SETTINGS, *STACK_VARIABLES)
     return {name: value for name, value in os.environ.items() if name not in without}
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import StringConstraints
 
 from shared.api.scopes import ScopeSet
-from shared.auth.audit import Entry, describe, note
+from shared.auth.audit import Entry, describe, note_change
 from shared.auth.clients.rows import (
     MAX_CLIENT_ID,
     Client,
@@ -68,11 +68,11 @@ class ClientAccounts:
     _expiry: ExpiryStore
     _runtime: Runtime
 
-    async def page(self, prefix: str, *, start: str, limit: int) -> tuple[list[dict[str, Any]], str | None]:
+    async def client_page(self, prefix: str, *, start: str, limit: int) -> tuple[list[dict[str, Any]], str | None]:
         """Clients whose id starts with the prefix, beginning at a key, and the key at which the next page starts.
         Static clients are among them. A page ends early if the expanded scopes of its clients have too many characters.
         """
-        records, resume = await self._clients.page(prefix, start=start, limit=limit)
+        records, resume = await self._clients.client_row_page(prefix, start=start, limit=limit)
         keys = {row_key(record.client_id): record for record in records} | {
             key: _static_record(client)
             for client_id, client in self._keyring.static.items()
@@ -90,13 +90,13 @@ class ClientAccounts:
             await asyncio.sleep(0)  # lets other calls run: expansions take long
         return found, resume
 
-    async def get(self, client_id: str) -> dict[str, Any]:
+    async def find_client(self, client_id: str) -> dict[str, Any]:
         """Returns one client, without its token; also a static one. Raises ResourceNotFound."""
         static = self._keyring.static.get(client_id)
         record = await self._existing(client_id) if static is None else _static_record(static)
         return await self._described(record)
 
-    async def create(
+    async def make_client(
         self,
         client_id: str,
         request: CreateClientRequest,
@@ -134,13 +134,13 @@ class ClientAccounts:
         await self._schedule_deletion(record)
         try:
             async for _ in attempts(self._runtime):
-                made = await self._written(self._clients.create(record), entry)
+                made = await self._written(self._clients.add_client_row(record), entry)
                 if made is None:
-                    note(entry, False)
+                    note_change(entry, False)
                     made = await self._clients.load(client_id)
                     if made is None:
                         continue  # it has just been deleted
-                    note(entry, made.sealed_token == record.sealed_token)  # the answer to our own write was lost
+                    note_change(entry, made.sealed_token == record.sealed_token)  # the answer to our own write was lost
                     token = self._same_token(made, record)
                 return {**await self._described(made), "accessToken": token}
         finally:
@@ -152,15 +152,15 @@ class ClientAccounts:
     ) -> ClientRecord | None:
         """Returns what was written, None if somebody else has changed the client. Notes in the entry whether this
         changes something. Raises InputError if the client is too large."""
-        note(entry, None)
+        note_change(entry, None)
         try:
             written = await write
         except ValueError as error:
-            note(entry, False)
+            note_change(entry, False)
             raise InputError(f"the client is too large: {error}") from None
         except ClientChanged:
             return None
-        note(entry, happens)
+        note_change(entry, happens)
         return written
 
     async def update(
@@ -204,7 +204,7 @@ class ClientAccounts:
             tried.append(changed)
             return changed
 
-        return await self._change(client_id, changed, entry)
+        return await self._change_client(client_id, changed, entry)
 
     async def set_disabled(self, client_id: str, disabled: bool, entry: Entry | None = None) -> dict[str, Any]:
         """Switches a client off or on. Raises InputError, ResourceNotFound, ServiceUnavailable."""
@@ -212,7 +212,7 @@ class ClientAccounts:
         async def changed(record: ClientRecord) -> ClientRecord:
             return replace(record, disabled=disabled)
 
-        return await self._change(client_id, changed, entry)
+        return await self._change_client(client_id, changed, entry)
 
     async def reset_access_token(self, client_id: str, entry: Entry | None = None) -> dict[str, Any]:
         """Returns a new token in place of the old one. Raises InputError, ResourceNotFound, ServiceUnavailable."""
@@ -225,21 +225,21 @@ class ClientAccounts:
                 record, sealed_token=sealed, replaced_token=record.sealed_token, last_rotated=now, last_modified=now
             )
 
-        return {**await self._change(client_id, changed, entry), "accessToken": token}
+        return {**await self._change_client(client_id, changed, entry), "accessToken": token}
 
-    async def delete(self, client_id: str, entry: Entry | None = None) -> None:
+    async def remove_client(self, client_id: str, entry: Entry | None = None) -> None:
         """Removes a client, if there is one of that id. Raises InputError."""
         self._refuse_static(client_id)
         try:
             if is_client_id(client_id):
                 was_there = await self._clients.load(client_id) is not None
-                note(entry, None if was_there else False)
-                if await self._clients.delete(client_id):
-                    note(entry, True)
+                note_change(entry, None if was_there else False)
+                if await self._clients.delete_client_row(client_id):
+                    note_change(entry, True)
         finally:
             self._keyring.forget_client(client_id)
 
-    async def _change(
+    async def _change_client(
         self, client_id: str, changed: Callable[[ClientRecord], Awaitable[ClientRecord]], entry: Entry | None
     ) -> dict[str, Any]:
         """Reads the client, computes the changed one, and writes it on condition that nobody else has changed it
@@ -283,7 +283,7 @@ class ClientAccounts:
         if record.delete_on_expiration:
             due = max(record.expires, self._runtime.now())
             words, values = (row_key(record.client_id),), {"clientId": record.client_id}
-            await self._expiry.write(due, "client", words, values)
+            await self._expiry.plan(due, "client", words, values)
 
     async def _described(self, record: ClientRecord) -> dict[str, Any]:
         roles = await self._keyring.roles()

@@ -75,7 +75,7 @@ class EndingCredentials:
     async def current(self) -> Sequence[Ending]:
         """Returns the clients that expire soon or have expired, in the order of their expirations. Raises
         StorageUnavailable."""
-        return await self._kept.read("", self._look)
+        return await self._kept.read("", self._find_ending)
 
     async def measure(self) -> None:
         """Sets the gauges of ended and of ending credentials. Raises StorageUnavailable."""
@@ -84,7 +84,7 @@ class EndingCredentials:
         self._runtime.meter.set(ENDING_CREDENTIALS, ended, "ended")
         self._runtime.meter.set(ENDING_CREDENTIALS, len(known) - ended, "ending")
 
-    async def _look(self) -> Sequence[Ending]:
+    async def _find_ending(self) -> Sequence[Ending]:
         now, found = self._runtime.now(), list[Ending]()
         async for page in self._clients.terms():
             for row in page:
@@ -120,7 +120,7 @@ class RefusedCredentials:
         self._forgotten: datetime | None = None
         self._kept: Memo[str, Mapping[str, RefusedClient]] = Memo(remembered.REFUSED, runtime.now)
 
-    def note(self, client_id: str, why: Refusal) -> None:
+    def note_refusal(self, client_id: str, why: Refusal) -> None:
         """Notes a refusal that has just happened."""
         now, seen = self._runtime.now(), self._seen.get(client_id)
         if seen is not None and now - seen.last <= WITHIN:
@@ -161,7 +161,7 @@ class RefusedCredentials:
 
     async def current(self) -> Mapping[str, RefusedClient]:
         """Clients that were refused lately. Raises StorageUnavailable."""
-        return await self._kept.read("", self._look)
+        return await self._kept.read("", self._find_refused)
 
     async def measure(self) -> None:
         """Sets the gauge of refused credentials. Raises StorageUnavailable."""
@@ -178,7 +178,7 @@ class RefusedCredentials:
                 await try_transact(self._tables, HEALTH, _PARTITION, [Delete(row.key, row.etag)])
         self._forgotten = now
 
-    async def _look(self) -> Mapping[str, RefusedClient]:
+    async def _find_refused(self) -> Mapping[str, RefusedClient]:
         page = await self._tables.query(HEALTH, _PARTITION, start="", end=END)
         found = {str(row.values["clientId"]): _refused(row) for row in page.rows}
         lately = self._runtime.now() - LATELY

@@ -136,10 +136,10 @@ class ClientStore:
         """Returns the client, or None, also for what cannot be a client's id: the caller chooses it."""
         if not is_client_id(client_id):
             return None
-        row = await self._tables.get(TABLE, _PARTITION, row_key(client_id))
+        row = await self._tables.get_row(TABLE, _PARTITION, row_key(client_id))
         return None if row is None else _decode(row)
 
-    async def page(self, prefix: str, *, start: str, limit: int) -> tuple[list[ClientRecord], str | None]:
+    async def client_row_page(self, prefix: str, *, start: str, limit: int) -> tuple[list[ClientRecord], str | None]:
         """Clients whose id starts with the prefix, from the key `start` on, and where the next page starts."""
         first = row_key(prefix)
         page = await self._tables.query(TABLE, _PARTITION, start=max(first, start), end=first + "\x7f", limit=limit)
@@ -149,26 +149,26 @@ class ClientStore:
         """Returns the rows of all clients, page by page, with only the columns that say how long each client works."""
         return rows_of(self._tables, TABLE, _PARTITION, select=_TERM)
 
-    async def create(self, record: ClientRecord) -> ClientRecord:
+    async def add_client_row(self, record: ClientRecord) -> ClientRecord:
         """Adds a client. Raises ClientChanged if there is one, and ValueError when it is too large for a row."""
-        (etag,) = await self._write(Create(row_key(record.client_id), _encode(record)))
+        (etag,) = await self._write_client(Create(row_key(record.client_id), _encode(record)))
         return replace(record, etag=etag)
 
     async def replace(self, record: ClientRecord) -> ClientRecord:
         """Writes a client that has been read before. Raises ClientChanged, and ValueError when it is too large."""
-        (etag,) = await self._write(Replace(row_key(record.client_id), _encode(record), record.etag))
+        (etag,) = await self._write_client(Replace(row_key(record.client_id), _encode(record), record.etag))
         return replace(record, etag=etag)
 
     async def mark_used(self, record: ClientRecord, now: datetime, sealed_token: bytes) -> ClientRecord:
         """Notes the time of use and, after a rotation of keys, the token sealed anew. Raises ClientChanged."""
         values: dict[str, Value] = {"lastDateUsed": format_date(now), "accessToken": sealed_token}
-        (etag,) = await self._write(Merge(row_key(record.client_id), values, record.etag))
+        (etag,) = await self._write_client(Merge(row_key(record.client_id), values, record.etag))
         return replace(record, last_date_used=now, sealed_token=sealed_token, etag=etag)
 
-    async def delete(self, client_id: str) -> bool:
+    async def delete_client_row(self, client_id: str) -> bool:
         """Removes a client if it is unchanged since it was read, so that a late request cannot remove a client that was
         created since. Returns whether there was one."""
-        return bool(await self._delete(client_id))
+        return bool(await self._delete_if(client_id))
 
     async def delete_expired(
         self, client_id: str, now: datetime, ahead: Callable[[], Awaitable[None]] | None = None
@@ -183,9 +183,9 @@ class ClientStore:
                 await ahead()
             return has_expired
 
-        return await self._delete(client_id, may_go) is not False
+        return await self._delete_if(client_id, may_go) is not False
 
-    async def _delete(
+    async def _delete_if(
         self, client_id: str, may_go: Callable[[ClientRecord], Awaitable[bool]] | None = None
     ) -> bool | None:
         """Removes a client if `may_go` allows it; returns whether it did, None if there is no such client."""
@@ -196,11 +196,11 @@ class ClientStore:
             if may_go is not None and not await may_go(record):
                 return False
             with suppress(ClientChanged):
-                await self._write(Delete(row_key(client_id), record.etag))
+                await self._write_client(Delete(row_key(client_id), record.etag))
                 return True
         raise StorageUnavailable("the client is being changed all the time")
 
-    async def _write(self, operation: Create | Merge | Replace | Delete) -> list[str]:
+    async def _write_client(self, operation: Create | Merge | Replace | Delete) -> list[str]:
         try:
             return await self._tables.transact(TABLE, _PARTITION, [operation])
         except TransactionRefused:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from shared.api.scopes import ScopeSet
-from shared.auth.audit import Entry, describe, note
+from shared.auth.audit import Entry, describe, note_change
 from shared.auth.clients.accounts import Authorise, Description, refuse_changed, refuse_double_stars
 from shared.auth.keyring import TableKeyring
 from shared.auth.roles import rules as role_rules
@@ -43,12 +43,12 @@ class RoleAccounts:
 
     async def all(self) -> list[dict[str, Any]]:
         """Returns every role, by id. Raises InputError if they are too many for one answer."""
-        found, resume = await self.page("", None, text=bounds.SCOPES_WITHOUT_PAGES)
+        found, resume = await self.role_page("", None, text=bounds.SCOPES_WITHOUT_PAGES)
         if resume is not None:
             raise InputError("the roles are too many for one answer: list them with listRoles2 and a limit")
         return found
 
-    async def page(
+    async def role_page(
         self, start: str, limit: int | None, *, text: int = bounds.PAGE_OF_SCOPES
     ) -> tuple[list[dict[str, Any]], str | None]:
         """Roles in the order of their ids, beginning at `start`, and the id at which the next page starts. Without a
@@ -64,18 +64,18 @@ class RoleAccounts:
         return found, None
 
     async def ids(self, start: str, limit: int | None) -> tuple[list[str], str | None]:
-        """Returns a page as `page` does, but only the ids."""
+        """Returns a page as `role_page` does, but only the ids."""
         ids = _from(await self._roles.load(), start)
         if limit is None or len(ids) <= limit:
             return ids, None
         return ids[:limit], ids[limit]
 
-    async def get(self, role_id: str) -> dict[str, Any]:
+    async def find_role(self, role_id: str) -> dict[str, Any]:
         """Returns one role. Raises ResourceNotFound."""
         snapshot = await self._roles.load()
         return _described(snapshot, _existing(snapshot, role_id))
 
-    async def create(
+    async def make_role(
         self, role_id: str, request: CreateRoleRequest, authorise: Authorise, entry: Entry | None = None
     ) -> dict[str, Any]:
         """Makes a role; a repeat returns the same. Raises InsufficientScopes, InputError, RequestConflict."""
@@ -86,7 +86,7 @@ class RoleAccounts:
 
         async def attempt(snapshot: RoleSnapshot) -> dict[str, Any]:
             existing = snapshot.records.get(role_id)
-            note(entry, existing in tried)
+            note_change(entry, existing in tried)
             if existing is not None:
                 if (existing.description, existing.scopes) != (request.description, scopes):
                     raise RequestConflict(f"There is a role {role_id} already, and it is another one")
@@ -96,9 +96,9 @@ class RoleAccounts:
                 role_id=role_id, scopes=scopes, description=request.description, created=now, last_modified=now
             )
             tried.append(made)
-            return await self._put(snapshot, made, entry)
+            return await self._store_role(snapshot, made, entry)
 
-        return await self._change(attempt)
+        return await self._change_role(attempt)
 
     async def update(
         self,
@@ -115,7 +115,7 @@ class RoleAccounts:
         scopes, tried = _scopes_of(request), list[RoleRecord]()
 
         async def attempt(snapshot: RoleSnapshot) -> dict[str, Any]:
-            note(entry, None if tried else False)
+            note_change(entry, None if tried else False)
             record = _existing(snapshot, role_id)
             if record not in tried:
                 refuse_changed(record.last_modified, read)
@@ -135,22 +135,22 @@ class RoleAccounts:
             # The answer to a write of our own may have been lost: then what is there is what it has written.
             happens = record in tried or changed != replace(record, last_modified=changed.last_modified)
             tried.append(changed)
-            return await self._put(snapshot, changed, entry, happens=happens)
+            return await self._store_role(snapshot, changed, entry, happens=happens)
 
-        return await self._change(attempt)
+        return await self._change_role(attempt)
 
-    async def delete(self, role_id: str, entry: Entry | None = None) -> None:
+    async def remove_role(self, role_id: str, entry: Entry | None = None) -> None:
         """Removes a role. No error if it does not exist."""
 
         async def attempt(snapshot: RoleSnapshot) -> None:
             if role_id in snapshot.records:
-                note(entry, None)  # None: an earlier attempt may have removed the role
-                await self._roles.delete(snapshot, role_id)
-                note(entry, True)
+                note_change(entry, None)  # None: an earlier attempt may have removed the role
+                await self._roles.delete_role_row(snapshot, role_id)
+                note_change(entry, True)
 
-        await self._change(attempt)
+        await self._change_role(attempt)
 
-    async def _put(
+    async def _store_role(
         self, snapshot: RoleSnapshot, record: RoleRecord, entry: Entry | None, *, happens: bool = True
     ) -> dict[str, Any]:
         following = RoleSnapshot.of({**snapshot.records, record.role_id: record}, None)
@@ -159,16 +159,16 @@ class RoleAccounts:
                 await asyncio.sleep(0)  # lets other calls run: checking very many roles takes long
         except RolesRefused as refused:
             raise InputError(str(refused)) from None
-        note(entry, None)
+        note_change(entry, None)
         try:
-            await self._roles.put(snapshot, record)
+            await self._roles.write_role_row(snapshot, record)
         except ValueError as error:
-            note(entry, False)
+            note_change(entry, False)
             raise InputError(f"the role is too large: {error}") from None
-        note(entry, happens)
+        note_change(entry, happens)
         return _described(following, record)
 
-    async def _change(self, attempt: Callable[[RoleSnapshot], Awaitable[T]]) -> T:
+    async def _change_role(self, attempt: Callable[[RoleSnapshot], Awaitable[T]]) -> T:
         """Reads all roles, decides, and writes on condition that nobody has changed them since; begins again if so."""
         async for _ in attempts(self._runtime, LOST_RACE_FOR_ROLES):
             try:

@@ -160,7 +160,7 @@ class Roles:
             yield from self._assuming_all(role[:-1], work)
         elif role in self.scopes_by_role:
             yield from self._rule(role).grants("", work)
-        for prefix in self.prefixes.of(role, work):
+        for prefix in self.prefixes.prefixes_of(role, work):
             yield from self._rule(prefix + "*").grants(role[len(prefix) :], work)
 
     def _assuming_all(self, prefix: str, work: ExpansionWork) -> Iterator[str]:
@@ -208,7 +208,7 @@ class PrefixIndex:
             candidate = self.parents[candidate]
         return candidate
 
-    def of(self, text: str, work: ExpansionWork) -> Iterator[str]:
+    def prefixes_of(self, text: str, work: ExpansionWork) -> Iterator[str]:
         """Yields all prefixes with which the text starts, the longest first."""
         prefix = self.longest(text, work)
         while prefix is not None:

@@ -84,23 +84,23 @@ class RoleStore:
                 pages += 1
                 rows.extend(page)
             etag = next((row.etag for row in rows if row.key == _HEADER), None)
-            header = None if pages == 1 else await self._tables.get(TABLE, _PARTITION, _HEADER)
+            header = None if pages == 1 else await self._tables.get_row(TABLE, _PARTITION, _HEADER)
             if pages == 1 or etag == (header and header.etag):
                 roles = (row.values for row in rows if row.key.startswith(_ROLE))
                 records = [_COLUMNS.decode(each, scopes=unpack_scopes(each)) for each in roles]
                 return RoleSnapshot.of({record.role_id: record for record in records}, etag)
         raise StorageUnavailable("roles are being changed all the time")
 
-    async def put(self, snapshot: RoleSnapshot, record: RoleRecord) -> None:
+    async def write_role_row(self, snapshot: RoleSnapshot, record: RoleRecord) -> None:
         """Adds or replaces a role. Raises RolesChanged, and ValueError when it is too large for a row."""
         values = {**_COLUMNS.encode(record), **pack_scopes(record.scopes)}
-        await self._write(snapshot, Upsert(role_key(record.role_id), values))
+        await self._write_with_header(snapshot, Upsert(role_key(record.role_id), values))
 
-    async def delete(self, snapshot: RoleSnapshot, role_id: str) -> None:
+    async def delete_role_row(self, snapshot: RoleSnapshot, role_id: str) -> None:
         """Removes a role of the snapshot. Raises RolesChanged."""
-        await self._write(snapshot, Delete(role_key(role_id)))
+        await self._write_with_header(snapshot, Delete(role_key(role_id)))
 
-    async def _write(self, snapshot: RoleSnapshot, operation: Operation) -> None:
+    async def _write_with_header(self, snapshot: RoleSnapshot, operation: Operation) -> None:
         """Writes in one transaction with the header, so that only one change of roles succeeds at a time: whether a
         change is allowed (cycles) depends on all roles."""
         note: dict[str, Value] = {"lastChanged": operation.key}

@@ -65,7 +65,7 @@ class Artifacts:
         self._created: Memo[str, int] = Memo(remembered.NEW_ARTIFACTS)
         self._full: Memo[str, bool] = Memo(remembered.FULL, stores.runtime.now)
 
-    async def create(self, task_id: str, run_id: int, wanted: Artifact) -> CreatedArtifact:
+    async def create_or_find(self, task_id: str, run_id: int, wanted: Artifact) -> CreatedArtifact:
         """Creates the artifact, or finds it created alike (contract 7.1, 7.3). Raises InputError, RequestConflict,
         ServiceUnavailable, StorageUnavailable."""
         now = self._runtime.now()
@@ -116,7 +116,7 @@ class Artifacts:
             else:
                 self._created[task_id] = 0
                 return
-        if await self._artifacts.get(task_id, run_id, name) is None:
+        if await self._artifacts.read_one(task_id, run_id, name) is None:
             rules.check_number(rules.MAX_OF_TASK)
 
     async def _announce(self, loaded: Loaded, stored: Stored) -> None:
@@ -137,15 +137,15 @@ class Artifacts:
         if wanted.artifact.storage_type is StorageType.BLOB:
             return await self._begin_blob(wanted, until), None
         if wanted.artifact.storage_type not in _NEEDS_TASK:
-            return await self._write(wanted, until), None
-        return await both(self._write(wanted, until), self._stores.tasks.load(wanted.task_id))
+            return await self._create_or_replace(wanted, until), None
+        return await both(self._create_or_replace(wanted, until), self._stores.tasks.load(wanted.task_id))
 
-    async def _write(self, wanted: Stored, until: datetime) -> Stored:
+    async def _create_or_replace(self, wanted: Stored, until: datetime) -> Stored:
         """Writes the artifact's row, and reads only when that is refused. Returns what `CreatedArtifact.stored` is."""
         guarded, old, new = True, None, wanted
         for attempt in range(LOST_RACE.tries):
             try:
-                stored = await self._artifacts.write(new, until, old=old, guarded=guarded)
+                stored = await self._artifacts.write_artifact(new, until, old=old, guarded=guarded)
             except RunInactive:
                 guarded = await self._is_running(wanted)
                 if not guarded and wanted.artifact.upload is Upload.DIRECT:
@@ -159,7 +159,7 @@ class Artifacts:
                     await pause(self._runtime, attempt)
             else:
                 if old is not None and old.artifact.has_blob and old.artifact.version != new.artifact.version:
-                    await self._blobs.delete(old.container, old.path)  # from now on it is uploaded to a new place
+                    await self._blobs.delete_blob(old.container, old.path)  # from now on it is uploaded to a new place
                 return stored if guarded and not new.artifact.is_present else new
         raise ServiceUnavailable("the artifact is contended; send the call again")
 
@@ -202,7 +202,7 @@ class Artifacts:
 
     async def complete(self, task_id: str, run_id: int, name: str, etags: Sequence[str]) -> None:
         """Implements completeArtifact. Raises ResourceNotFound, InputError, RequestConflict, ServiceUnavailable."""
-        loaded, stored = await self._read(task_id, run_id, name)
+        loaded, stored = await self._task_and_artifact(task_id, run_id, name)
         if stored.artifact.storage_type is not StorageType.BLOB:
             raise InputError("the artifact is not a `blob`")
         if not stored.artifact.is_present:
@@ -213,13 +213,13 @@ class Artifacts:
             except (ResourceNotFound, ServiceUnavailable):
                 # If it has expired meanwhile, no job would delete what has just been assembled.
                 if await self._artifacts.latest(stored) is None:
-                    await self._blobs.delete(stored.container, stored.path)
+                    await self._blobs.delete_blob(stored.container, stored.path)
                 raise
         await self._announce(loaded, stored)
 
     async def finish(self, task_id: str, run_id: int, name: str, upload_id: str) -> None:
         """Implements finishArtifact. Raises ResourceNotFound, InputError, ServiceUnavailable."""
-        loaded, stored = await self._read(task_id, run_id, name)
+        loaded, stored = await self._task_and_artifact(task_id, run_id, name)
         artifact = stored.artifact
         if artifact.storage_type is not StorageType.OBJECT:
             raise InputError("the artifact is not an `object`")
@@ -236,8 +236,8 @@ class Artifacts:
             await self._make_present(loaded, stored, finished)
         await self._announce(loaded, stored)
 
-    async def _read(self, task_id: str, run_id: int, name: str) -> tuple[Loaded, Stored]:
-        loaded, stored = await both(self._stores.tasks.load(task_id), self._artifacts.get(task_id, run_id, name))
+    async def _task_and_artifact(self, task_id: str, run_id: int, name: str) -> tuple[Loaded, Stored]:
+        loaded, stored = await both(self._stores.tasks.load(task_id), self._artifacts.read_one(task_id, run_id, name))
         if loaded is None or stored is None or run_id > loaded.task.last_run_id:
             raise ResourceNotFound(f"run {run_id} of task {task_id} has no artifact {name}")
         return loaded, stored
@@ -270,7 +270,7 @@ class Artifacts:
         run_id, name = stored.run_id, stored.artifact.name
         async for attempt in attempts(self._runtime):
             if attempt:
-                loaded, stored = await self._read(stored.task_id, run_id, name)
+                loaded, stored = await self._task_and_artifact(stored.task_id, run_id, name)
                 if stored.artifact.is_present:
                     return
             artifact = replace(change(stored.artifact), is_present=True, is_settled=True)

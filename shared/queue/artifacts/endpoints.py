@@ -42,7 +42,7 @@ async def create_artifact(services: QueueServices, call: Call) -> Annotated[Json
     wanted = models.from_request(
         name, request, settings.artifact_upload_mode, settings.relayed_at_most, services.runtime.slugid
     )
-    created = await services.artifacts.creation.create(task_id, run_id, wanted)
+    created = await services.artifacts.creation.create_or_find(task_id, run_id, wanted)
     artifact, until, urls = created.stored.artifact, created.upload_until, services.artifacts.urls
     answer: dict[str, Any] = {"storageType": artifact.storage_type.value}
     match artifact.storage_type:
@@ -124,7 +124,7 @@ async def list_artifacts(services: QueueServices, call: Call) -> Annotated[Json,
     """Lists the artifacts of a run by name, in pages of at most 1000, including those that have expired or whose upload
     is not finished."""
     run_id = call.run_id if "runId" in call.params else None
-    page = await services.artifacts.reading.page(call.params["taskId"], run_id, **place_of(call.query))
+    page = await services.artifacts.reading.artifact_page(call.params["taskId"], run_id, **place_of(call.query))
     return page_of("artifacts", page, _shown)
 
 

@@ -259,7 +259,7 @@ async def upload_artifact(services: QueueServices, call: Call) -> Answer:
     encoding, stated = call.headers.get("content-encoding", ""), call.headers["content-length"]
     if stated != str(len(call.content)):
         raise InputError(f"{len(call.content)} bytes of the {stated} that were announced have arrived")
-    await services.artifacts.urls.put(call.params, call.query, call.content, encoding)
+    await services.artifacts.urls.accept(call.params, call.query, call.content, encoding)
     return Answer(status=200, content_type="text/plain; charset=utf-8")  # without a body, as S3 does
 
 

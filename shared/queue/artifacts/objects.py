@@ -52,7 +52,7 @@ class Objects:
     async def existing(self, name: str) -> Stored:
         """Returns the artifact behind an object."""
         match = _NAME.fullmatch(name)
-        stored = await self._artifacts.get(match[1], int(match[2]), match[3]) if match else None
+        stored = await self._artifacts.read_one(match[1], int(match[2]), match[3]) if match else None
         if stored is None or stored.artifact.storage_type is not StorageType.OBJECT:
             raise ResourceNotFound(f"there is no object {name}")
         return stored
@@ -105,7 +105,7 @@ class Objects:
 
     async def add_hashes(self, stored: Stored, hashes: Mapping[str, str]) -> Stored:
         """Notes hashes that are stated before the end of the upload. Raises RequestConflict, ServiceUnavailable."""
-        return stored if not hashes else await self._note(stored, **_stated(stored.artifact, hashes))
+        return stored if not hashes else await self._note_details(stored, **_stated(stored.artifact, hashes))
 
     async def finish(self, stored: Stored, hashes: Mapping[str, str]) -> None:
         """Finishes the upload of an object. Raises InputError if no data was uploaded, RequestConflict if the hashes
@@ -117,7 +117,7 @@ class Objects:
         if found is None:
             raise InputError("no data has been uploaded")
         length = rules.seen_length(found.length, found.content_encoding)
-        await self._note(stored, length=length, hashes=joined, isFinished=True)
+        await self._note_details(stored, length=length, hashes=joined, isFinished=True)
 
     def upload_credentials(self, stored: Stored, run: Run) -> Json:
         """Returns the credentials with which a worker uploads the object (contract 7.2)."""
@@ -150,13 +150,13 @@ class Objects:
         if stored.artifact.details.get("isFinished"):
             raise RequestConflict("the object's upload is finished")
 
-    async def _note(self, stored: Stored, *, length: int | None = None, **details: Any) -> Stored:
+    async def _note_details(self, stored: Stored, *, length: int | None = None, **details: Any) -> Stored:
         artifact = replace(
             stored.artifact,
             details={**stored.artifact.details, **details},
             length=stored.artifact.length if length is None else length,
         )
-        noted = await self._artifacts.note(stored, artifact)
+        noted = await self._artifacts.note_found(stored, artifact)
         if noted is None:
             raise ServiceUnavailable("the object is contended; send the call again")
         return noted

@@ -49,14 +49,14 @@ class Reading:
     async def find(self, task_id: str, run_id: int, name: str, authorise: Authorise) -> Stored:
         """Returns an artifact that may be read now, links followed. The caller is authorised for `name` already. Raises
         ResourceNotFound, ResourceExpired, InputError for a cycle of links, and what `authorise` raises."""
-        return await self._follow(await self._artifacts.get(task_id, run_id, name), name, authorise)
+        return await self._follow(await self._artifacts.read_one(task_id, run_id, name), name, authorise)
 
     async def find_latest(self, task_id: str, name: str, authorise: Authorise) -> Stored:
         """Finds an artifact as `find` does, in the task's last run. Mostly that is run 0, read beside the task."""
-        task, stored = await both(self._tasks.status(task_id), self._artifacts.get(task_id, 0, name))
+        task, stored = await both(self._tasks.status(task_id), self._artifacts.read_one(task_id, 0, name))
         run_id = last_run(task, task_id)
         if run_id > 0:
-            stored = await self._artifacts.get(task_id, run_id, name)
+            stored = await self._artifacts.read_one(task_id, run_id, name)
         return await self._follow(stored, name, authorise)
 
     async def last_run(self, task_id: str) -> int:
@@ -65,25 +65,25 @@ class Reading:
 
     async def info(self, task_id: str, run_id: int, name: str) -> Artifact:
         """Returns what is known of an artifact, expired or not; links are not followed. Raises ResourceNotFound."""
-        stored = await self._artifacts.get(task_id, run_id, name)
+        stored = await self._artifacts.read_one(task_id, run_id, name)
         if stored is None or stored.artifact.is_hidden:
             raise _no_such(name)
         return stored.artifact
 
-    async def page(
+    async def artifact_page(
         self, task_id: str, run_id: int | None, *, start: str, limit: int
     ) -> tuple[list[Artifact], str | None]:
         """Returns a page of a run's artifacts (None: the last run), by name, and where the next starts. Raises
         ResourceNotFound."""
         if run_id is None:
-            return await self._page(task_id, await self.last_run(task_id), start, limit)
-        last, page = await both(self.last_run(task_id), self._page(task_id, run_id, start, limit))
+            return await self._page_of(task_id, await self.last_run(task_id), start, limit)
+        last, page = await both(self.last_run(task_id), self._page_of(task_id, run_id, start, limit))
         if run_id > last:
             raise ResourceNotFound(f"task {task_id} has no run {run_id}")
         return page
 
-    async def _page(self, task_id: str, run_id: int, start: str, limit: int) -> tuple[list[Artifact], str | None]:
-        return ([], None) if limit == 0 else await self._artifacts.page(task_id, run_id, start, limit)
+    async def _page_of(self, task_id: str, run_id: int, start: str, limit: int) -> tuple[list[Artifact], str | None]:
+        return ([], None) if limit == 0 else await self._artifacts.run_page(task_id, run_id, start, limit)
 
     async def url(self, stored: Stored) -> str:
         """Returns the URL of the content. Raises ResourceNotFound if it was not uploaded yet."""
@@ -128,7 +128,7 @@ class Reading:
             await authorise(visited)
             if not (target.isascii() and target.isprintable()):  # no artifact can have this name
                 raise _no_such(target)
-            stored = await self._artifacts.get(stored.task_id, stored.run_id, target)
+            stored = await self._artifacts.read_one(stored.task_id, stored.run_id, target)
 
 
 def last_run(task: Task | None, task_id: str) -> int:

@@ -56,7 +56,7 @@ class ArtifactStore:
         self._tables = storage.tables
         self._runtime = runtime or Runtime()
 
-    async def write(self, new: Stored, until: datetime, *, old: Stored | None, guarded: bool) -> Stored:
+    async def write_artifact(self, new: Stored, until: datetime, *, old: Stored | None, guarded: bool) -> Stored:
         """Creates the artifact, or replaces the one that was read, as it was read: one request. Its content may be
         uploaded until `until`. Raises RunInactive (only if `guarded`), ArtifactChanged."""
         guard: list[tables.Operation] = [tables.Merge(keys.upload(new.run_id), {})] if guarded else []
@@ -69,20 +69,20 @@ class ArtifactStore:
             raise ArtifactChanged from refused
         return replace(new, etag=etags[len(guard)])
 
-    async def get(self, task_id: str, run_id: int, name: str) -> Stored | None:
+    async def read_one(self, task_id: str, run_id: int, name: str) -> Stored | None:
         """Returns the artifact, by one point read."""
         if run_id > MAX_RUN:
             return None
-        row = await self._tables.get(keys.TASKS, task_id, keys.artifact(run_id, name))
+        row = await self._tables.get_row(keys.TASKS, task_id, keys.artifact(run_id, name))
         if row is None:
             return None
         return Stored(task_id=task_id, run_id=run_id, artifact=decode(row), etag=row.etag)
 
     async def latest(self, stored: Stored) -> Stored | None:
         """Returns the artifact of that name as it is now, by one point read."""
-        return await self.get(stored.task_id, stored.run_id, stored.artifact.name)
+        return await self.read_one(stored.task_id, stored.run_id, stored.artifact.name)
 
-    async def page(self, task_id: str, run_id: int, start: str, limit: int) -> tuple[list[Artifact], str | None]:
+    async def run_page(self, task_id: str, run_id: int, start: str, limit: int) -> tuple[list[Artifact], str | None]:
         """Returns a page of a run's artifacts in the order of names, and where the next one starts."""
         if run_id > MAX_RUN:
             return [], None
@@ -90,7 +90,7 @@ class ArtifactStore:
         page = await self._tables.query(keys.TASKS, task_id, start=max(start, first), end=end, limit=limit)
         return [decode(row) for row in page.rows], page.resume
 
-    async def note(self, stored: Stored, artifact: Artifact) -> Stored | None:
+    async def note_found(self, stored: Stored, artifact: Artifact) -> Stored | None:
         """Notes what has been found out about an artifact; None when it has changed since it was read."""
         key = keys.artifact(stored.run_id, artifact.name)
         noted = tables.Replace(key, encode(artifact), stored.etag)
@@ -111,7 +111,7 @@ class ArtifactStore:
                     artifact = replace(latest.artifact, is_present=True, is_settled=False)
             if latest is None or latest.artifact.version != known.version:
                 return False
-            if await self.note(latest, artifact) is not None:
+            if await self.note_found(latest, artifact) is not None:
                 return True
         raise StorageUnavailable("the artifact is contended")
 
@@ -139,7 +139,7 @@ class ArtifactStore:
         """Stops waiting for an upload, unless it has been announced again since."""
         await try_transact(self._tables, keys.TASKS, upload.task_id, [tables.Delete(upload.key, upload.etag)])
 
-    async def delete(self, stored: Stored) -> bool:
+    async def delete_artifact(self, stored: Stored) -> bool:
         """Deletes an artifact with its waiting upload. Returns False if it has changed since it was read."""
         run_id, name = stored.run_id, stored.artifact.name
         waiting = [tables.Delete(keys.direct(run_id, name))] if stored.artifact.upload is Upload.DIRECT else []
@@ -155,7 +155,7 @@ class ArtifactStore:
 
     async def waiting(self, task_id: str, run_id: int, name: str) -> Waiting | None:
         """Returns the upload of one artifact, if it waits."""
-        row = await self._tables.get(keys.TASKS, task_id, keys.direct(run_id, name))
+        row = await self._tables.get_row(keys.TASKS, task_id, keys.direct(run_id, name))
         return None if row is None else decode_waiting(row)
 
     async def committed(self, task_id: str, uploads: Sequence[Waiting]) -> list[Waiting]:

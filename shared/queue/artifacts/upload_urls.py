@@ -65,13 +65,13 @@ class UploadUrls:
         block-blob API. Raises StorageUnavailable."""
         if stored.artifact.upload is Upload.RELAY:
             return self.url(stored, until)
-        url = await self._write(stored, until)
+        url = await self._signed_url(stored, until)
         return _block(url, BLOCK) if stored.artifact.upload is Upload.DIRECT else url
 
     async def requests(self, stored: Stored, sizes: list[int], until: datetime) -> list[dict[str, Any]]:
         """Returns the requests that upload a `blob`, as its creator is told them: one for each part, or a single one if
         `sizes` is empty. Raises StorageUnavailable."""
-        url, artifact = await self._write(stored, until), stored.artifact
+        url, artifact = await self._signed_url(stored, until), stored.artifact
         if sizes:
             return [
                 {"url": _block(url, rules.part_id(number)), "method": "PUT", "headers": {"content-length": str(size)}}
@@ -88,7 +88,7 @@ class UploadUrls:
             headers["x-ms-blob-content-encoding"] = encoding
         return [{"url": url, "method": "PUT", "headers": headers}]
 
-    async def _write(self, stored: Stored, until: datetime) -> str:
+    async def _signed_url(self, stored: Stored, until: datetime) -> str:
         start = self._now().replace(microsecond=0) - SIGNED_URL_CLOCK_SKEW
         return await self._access.write_blob(stored.container, stored.path, start=start, expiry=until)
 
@@ -106,7 +106,7 @@ class UploadUrls:
         encoded = base64.urlsafe_b64encode(artifact.name.encode()).rstrip(b"=").decode()
         return f"{self.root_url}{RELAY_PREFIX}/{task_id}/{run_id}/{encoded}?{urlencode(query)}"
 
-    async def put(self, params: Mapping[str, str], query: Mapping[str, str], content: bytes, encoding: str) -> None:
+    async def accept(self, params: Mapping[str, str], query: Mapping[str, str], content: bytes, encoding: str) -> None:
         """Stores what was put to a URL, whose parameters are `params` and `query`, with its Content-Encoding.
 
         Raises InsufficientScopes for a foreign or expired URL, InputTooLarge, InputError for content of another length
@@ -141,15 +141,15 @@ class UploadUrls:
         self, task_id: str, run_id: int, name: str, version: str, content: bytes, content_type: str, encoding: str
     ) -> None:
         created = self._created.pop((task_id, run_id, name, version))
-        if created is not None and await self._uploads.write(created, content, content_type, encoding, is_first=True):
+        if created is not None and await self._uploads.save(created, content, content_type, encoding, is_first=True):
             return
         stored = await self._open(task_id, run_id, name, version)
-        if not await self._uploads.write(stored, content, content_type, encoding):
+        if not await self._uploads.save(stored, content, content_type, encoding):
             raise errors.ResourceNotFound(_EXPIRED)
 
     async def _open(self, task_id: str, run_id: int, name: str, version: str) -> Stored:
         """Returns the artifact, if its content may still change and is uploaded through this service."""
-        task, stored = await both(self._tasks.status(task_id), self._artifacts.get(task_id, run_id, name))
+        task, stored = await both(self._tasks.status(task_id), self._artifacts.read_one(task_id, run_id, name))
         if task is None or stored is None or run_id > task.last_run_id:
             raise errors.ResourceNotFound(_EXPIRED)
         if stored.artifact.version != version:

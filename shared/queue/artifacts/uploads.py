@@ -44,9 +44,9 @@ class Uploads:
         committed = [upload for upload, is_there in zip(uploads, came, strict=True) if is_there]
         await in_waves(bounds.BACKGROUND, self._wait_on, [upload for upload in uploads if upload not in committed])
         for upload in await self._artifacts.committed(task_id, committed):
-            stored = await self._artifacts.get(task_id, upload.run_id, upload.name)
+            stored = await self._artifacts.read_one(task_id, upload.run_id, upload.name)
             if stored is None or stored.artifact.version != upload.version:
-                await self._blobs.delete(upload.container, upload.path)
+                await self._blobs.delete_blob(upload.container, upload.path)
 
     async def settled(self, stored: Stored) -> Artifact | None:
         """Returns the artifact with what is known of its content; None if the content was not uploaded yet. No request
@@ -70,14 +70,14 @@ class Uploads:
         if artifact.storage_type is not StorageType.AZURE and artifact.content_length is None:
             length = rules.seen_length(found.length, encoding, await self._trailer(stored, found) if encoding else b"")
         seen = replace(artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
-        if await self._artifacts.note(stored, seen) is None:
+        if await self._artifacts.note_found(stored, seen) is None:
             latest = await self._artifacts.latest(stored)
             if latest is None or latest.artifact.version != stored.artifact.version:
-                await self._blobs.delete(stored.container, stored.path)
+                await self._blobs.delete_blob(stored.container, stored.path)
                 return None
         return seen
 
-    async def write(
+    async def save(
         self, stored: Stored, content: bytes, content_type: str, encoding: str, *, is_first: bool = False
     ) -> bool:
         """Stores content that came through this service. Returns False if the artifact is gone. With `is_first`
@@ -95,7 +95,7 @@ class Uploads:
             return True
         latest = await self._artifacts.latest(stored) if is_first else None
         if latest is None or latest.artifact.version != stored.artifact.version:
-            await self._blobs.delete(container, path)
+            await self._blobs.delete_blob(container, path)
         return False
 
     async def replace_object(self, stored: Stored, content: bytes, **details: Any) -> Stored:
@@ -106,25 +106,25 @@ class Uploads:
         new = replace(stored, artifact=replace(stored.artifact, version=self._new_version(), details=details))
         headers = rules.blob_headers(new.artifact.name, new.artifact.content_type)
         await self._blobs.upload(new.container, new.path, content, **headers)
-        noted = await self._artifacts.note(stored, new.artifact)
+        noted = await self._artifacts.note_found(stored, new.artifact)
         if noted is None:
             latest = await self._artifacts.latest(stored)
             if latest is not None and latest.artifact.version == new.artifact.version:
                 return latest  # it was noted, and the answer to that was lost
-            await self._blobs.delete(new.container, new.path)
+            await self._blobs.delete_blob(new.container, new.path)
             if latest is None:
                 raise ResourceNotFound("the object has expired")
             if latest.artifact.details.get("isFinished"):
                 raise RequestConflict("the object's upload is finished")
             raise ServiceUnavailable("the object is contended; send the call again")
         if "hasData" in stored.artifact.details:
-            await self._blobs.delete(stored.container, stored.path)
+            await self._blobs.delete_blob(stored.container, stored.path)
         return noted
 
     async def delete_all(self, task_id: str) -> None:
         """Deletes every blob of a task, page by page, also those of artifacts that are gone or were replaced."""
         for container in (keys.PRIVATE, keys.PUBLIC):
-            delete = partial(self._blobs.delete, container)
+            delete = partial(self._blobs.delete_blob, container)
             while paths := await self._blobs.list_paths(container, keys.paths(task_id)):
                 await in_waves(bounds.BACKGROUND, delete, paths)
 

@@ -198,7 +198,7 @@ class Claiming:
     async def _dispose(self, at: _Attempt, task: Task | None, verdict: Verdict) -> None:
         """Removes, hides or puts back a message that leads to no claim (design 4)."""
         if verdict is Verdict.REMOVE:
-            await self._stores.messages.remove(at.held)
+            await self._stores.messages.remove_message(at.held)
         elif verdict is Verdict.HIDE and task is not None:
             content = replace(at.message.content, run_id=task.last_run_id + 1)
             with suppress(ReceiptLost):

@@ -33,14 +33,14 @@ class Credentials(Closed):
 
 
 class TaskClaimRequest(Closed):
-    """Who claims a given run."""
+    """The worker that claims a given run."""
 
     workerGroup: Id
     workerId: Id
 
 
 class ClaimWorkRequest(TaskClaimRequest):
-    """Who asks for work, and for how many tasks at most."""
+    """The worker that asks for work, and for how many tasks at most."""
 
     tasks: Annotated[int, Field(ge=1, le=32)] = 1
     xmlMessage: Annotated[str, StringConstraints(max_length=LONGEST_ANSWER)] = optional()
@@ -87,7 +87,7 @@ class ClaimWorkResponse(Closed):
 
 
 class TaskExceptionRequest(Closed):
-    """Why a run could not be brought to an end."""
+    """The reason why a run could not be brought to an end."""
 
     reason: Annotated[str, OneOf(REPORTED)]
 

@@ -105,7 +105,7 @@ def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = No
         show = (effects.ShowPending(handle=handle, content=pending_content(task, run_id), visible=visible),)
     return Decision(
         task=replace(after, handles=replace(task.handles, claim=None)),
-        after=((row, *show), transitions.remove(task.handles.claim)),
+        after=((row, *show), transitions.remove_messages(task.handles.claim)),
     )
 
 

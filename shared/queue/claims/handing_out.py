@@ -240,7 +240,7 @@ class GivingBack:
             message = ClaimBody(
                 task_id=claim.task_id, run_id=claim.run_id, put=now, started=claim.started, undelivered=claim
             )
-            await self._stores.messages.put(message, AGAIN)
+            await self._stores.messages.put_body(message, AGAIN)
         except StorageUnavailable:
             log.warning("the claim of task %s was not returned", claim.task_id, extra=_extra(claim))
 

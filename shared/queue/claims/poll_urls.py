@@ -215,7 +215,7 @@ class WaitingWorkerCounts:
         """Sets the gauge of this process. A task queue in which no one waits any more is reported once more, with 0."""
         for way, count in self._ways.items():
             waiting = dict(count().most_common(bounds.MEASURED_QUEUES))
-            for labels, before in self._meter.of(WAITING_WORKERS).items():
+            for labels, before in self._meter.values_of(WAITING_WORKERS).items():
                 if labels[2] != way or "/".join(labels[:2]) in waiting:
                     continue
                 if before:

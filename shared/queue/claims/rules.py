@@ -101,7 +101,7 @@ def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: d
     expired = effects.ChangePoolRows(remove=(row_of(task, run_id),))
     return replace(
         decision,
-        after=((expired,), transitions.remove(task.handles.claim)),
+        after=((expired,), transitions.remove_messages(task.handles.claim)),
         events=(
             *claim_of(task, run_id, now),
             announcements.exception(retried, run_id),
@@ -114,7 +114,7 @@ def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: d
 def exhaust(task: Task, handle: MessageHandle, now: datetime) -> Decision:
     """Resolves the task whose last run's claim has expired and that has no retry left, then removes the message."""
     decision = transitions.resolve(task, task.last_run_id, Resolved.CLAIM_EXPIRED, now)
-    after = (transitions.remove(task.handles.claim, handle),)
+    after = (transitions.remove_messages(task.handles.claim, handle),)
     return replace(announced_with_its_claim(task, task.last_run_id, decision, now), after=after)
 
 

@@ -115,16 +115,16 @@ class Announcer:
         """Publishes a task's events, or keeps pointers to them. Raises StorageUnavailable when neither works."""
         if any(event.exchange is Exchange.TASK_PENDING for event in events):
             self.wake(loaded.task.task_queue_id)
-        await self._send([self.rendered(event, loaded) for event in events])
+        await self._send_all([self.rendered(event, loaded) for event in events])
 
     async def announce_again(self, events: Sequence[TaskEvent], loaded: Loaded) -> None:
         """Announces events that an earlier call may have announced, except those that this process knows to be."""
         messages = [self.rendered(event, loaded) for event in events]
-        await self._send([message for message in messages if message.message_id not in self._sent])
+        await self._send_all([message for message in messages if message.message_id not in self._sent])
 
     async def announce_group(self, event: GroupEvent) -> None:
         """Publishes a group's event, or keeps a pointer to it. Raises StorageUnavailable when neither works."""
-        await self._send([render_group(event)])
+        await self._send_all([render_group(event)])
 
     async def publish(self, event: Event, loaded: Loaded | None) -> None:
         """Publishes without a pointer to fall back on. Raises EventsUnavailable."""
@@ -137,7 +137,7 @@ class Announcer:
         """Returns the message of a task's event."""
         return render(event, loaded.definition, loaded.task, self._size_limit)
 
-    async def _send(self, messages: Sequence[EventMessage]) -> None:
+    async def _send_all(self, messages: Sequence[EventMessage]) -> None:
         if not messages:
             return
         try:

@@ -101,7 +101,7 @@ class Channel:
             try:
                 _, late = await asyncio.wait([item.done for item in items], timeout=timeout)
                 if late:
-                    self._note(SendTimeout())
+                    self._count_failure(SendTimeout())
             finally:
                 self._leave(items)
             return [(item.message, problem) for item in items if (problem := _problem(item.done)) is not None]
@@ -247,7 +247,7 @@ class Channel:
             return
         if self._opening is opening:
             self._opening = None
-        self._note(error)
+        self._count_failure(error)
 
     async def _replace(self) -> None:
         """Opens another link and closes the one before, unless that was used meanwhile."""
@@ -263,7 +263,7 @@ class Channel:
             raise
         error = another.exception()
         if error is not None:
-            self._note(error)
+            self._count_failure(error)
         elif self._opening is before and self._used_at == used_at and not self._callers:
             self._discard()
             self._opening = another
@@ -292,11 +292,11 @@ class Channel:
 
     def _fail(self, batch: Sequence[_Item], error: Exception) -> None:
         if not isinstance(error, NotOpen):
-            self._note(error)
+            self._count_failure(error)
         for item in batch:
             _finish(item, error)
 
-    def _note(self, error: BaseException) -> None:
+    def _count_failure(self, error: BaseException) -> None:
         """Counts a failure with the breaker that it is about."""
         _logger.warning("cannot send to %s: %s", self._topic, type(error).__name__)
         breaker = self._refusals if isinstance(error, REFUSALS) else self._connectivity

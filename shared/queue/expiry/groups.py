@@ -64,10 +64,10 @@ class GroupExpiry:
         """Handles a task with a row of its own in the Expiry table. Returns when it is due again. Raises OutOfTime."""
         task_id, task_group_id = expiring.words[0], str(expiring.values["taskGroupId"])
         looked = self._now()
-        later = await self._tasks.delete(task_id, task_group_id, until, is_final=False)
+        later = await self._tasks.erase(task_id, task_group_id, until, is_final=False)
         if later is not None:
             return later
-        member = await self._tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
+        member = await self._tables.get_row(keys.GROUPS, task_group_id, keys.member(task_id))
         await self._delete_edges(task_group_id, [task_id], looked, until)
         return await self._leave(task_group_id, task_id, member, looked)
 
@@ -91,20 +91,20 @@ class GroupExpiry:
                 else:
                     due.append(row)
             for begin in range(0, len(due), MAX_OPERATIONS):
-                await self._delete(sweep, due[begin : begin + MAX_OPERATIONS])
+                await self._delete_expired_tasks(sweep, due[begin : begin + MAX_OPERATIONS])
             if pages.resume is not None and self._now() >= until:
                 raise OutOfTime(pages.resume)
         if sweep.failures:
             raise sweep.failures[0]
         return min(sweep.later, default=None)
 
-    async def _delete(self, sweep: _Sweep, members: Sequence[Row]) -> None:
+    async def _delete_expired_tasks(self, sweep: _Sweep, members: Sequence[Row]) -> None:
         """Deletes those of up to a hundred tasks that have expired, then their rows in the group. Like `sweep`."""
         looked = self._now()  # what was written since may belong to a new task of the same id
         failed: dict[str, Exception] = {}
         stay, apart, unbegun = set[str](), set[str](), set[str]()
 
-        async def delete(member: Row) -> None:
+        async def delete_rows(member: Row) -> None:
             async with self._turns:
                 if self._now() >= sweep.until:
                     unbegun.add(member.key)
@@ -120,7 +120,7 @@ class GroupExpiry:
                 except Exception as error:
                     failed[member.key] = error
 
-        await in_waves(bounds.BACKGROUND, delete, members)
+        await in_waves(bounds.BACKGROUND, delete_rows, members)
         if len(failed) >= bounds.BACKGROUND and len(failed) + len(unbegun) == len(members):
             raise next(iter(failed.values()))  # so many failures are unlikely to be the fault of single tasks
         stay |= await self._leave_to_own_rows(sweep, [each for each in members if each.key in failed], failed, apart)
@@ -131,7 +131,7 @@ class GroupExpiry:
 
     async def _delete_task(self, sweep: _Sweep, member: Row) -> datetime | None:
         is_final = final_status(member) is not None
-        return await self._tasks.delete(keys.task_of(member.key), sweep.task_group_id, sweep.until, is_final=is_final)
+        return await self._tasks.erase(keys.task_of(member.key), sweep.task_group_id, sweep.until, is_final=is_final)
 
     async def _leave_to_own_rows(
         self, sweep: _Sweep, members: Sequence[Row], failed: Mapping[str, Exception], apart: Collection[str]
@@ -260,7 +260,7 @@ class GroupExpiry:
         )
         return self._now() if some_stay else None
 
-    async def listed(self, expiring: Expiring, until: datetime) -> datetime | None:
+    async def expire_listed_group(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes a row of the list of groups if its group is gone, or if the group does not name it: then a call that
         died has left it. Returns when it is due again while the group exists."""
         task_group_id, *key = expiring.words
@@ -268,7 +268,7 @@ class GroupExpiry:
         header = await self._stores.groups.header(task_group_id)
         if header is not None and header.listed == listed:
             return max(header.expires, self._now())
-        await self._recent.remove(listed)
+        await self._recent.remove_group(listed)
         return None
 
 

@@ -49,7 +49,7 @@ class UnsentEvents:
         self._meter = runtime.meter
         self._are_some = False
 
-    async def look(self) -> None:
+    async def are_unsent(self) -> None:
         """Checks whether there are unsent events: one request, before a run of the expiry job deletes the first task.
         The result holds for the whole run. A call that may still put a pointer has changed its task so recently that
         the task stays anyway (`ROWS_COMPLETE_AFTER`). Raises StorageUnavailable."""
@@ -145,11 +145,11 @@ class Expiration:
             while hour + _HOUR + ROWS_COMPLETE_AFTER <= self._now() and not is_over:
                 due = await self._expiry.due(keys.hour(hour))
                 if not has_looked_for_events and any(each.kind in OF_EVENTS for each in due):
-                    await self._unsent_events.look()
+                    await self._unsent_events.are_unsent()
                     has_looked_for_events = True
                 await self._count_deaths([each for each in due if position.was_begun(each)])
                 for batch in _batches([each for each in due if not position.was_begun(each)]):
-                    await self._expiry.begin(hour, batch)
+                    await self._expiry.note_run(hour, batch)
                     is_noted = True
                     outcomes = await self._expire_all(batch, until)
                     looked_at += len(outcomes) - outcomes.count(_Outcome.UNTOUCHED)
@@ -249,7 +249,7 @@ def expire_client(clients: ClientStore, audit_log: Audit, now: Callable[[], date
         async with audit_log.entry(Subject("client", client_id), "expired", EXPIRY_JOB) as entry:
 
             async def ahead() -> None:
-                await entry.begin()
+                await entry.begin_entry()
                 entry.happens = None
 
             is_gone = await clients.delete_expired(client_id, now(), ahead)

@@ -50,7 +50,7 @@ class TaskExpiry:
         self._tables = self._storage.tables
         self._now = self._stores.runtime.now
 
-    async def delete(self, task_id: str, task_group_id: str, until: datetime, *, is_final: bool) -> datetime | None:
+    async def erase(self, task_id: str, task_group_id: str, until: datetime, *, is_final: bool) -> datetime | None:
         """Deletes a task that has expired: the content of its artifacts, then the rows that do not fit into one
         transaction, and last the rows that make it a task. That last transaction fails if any of these has changed
         since it was read. So an id that is used again, even while this runs, keeps everything of its new task.
@@ -65,7 +65,7 @@ class TaskExpiry:
             rows = await anext(pages)
             status = next((row for row in rows if row.key == keys.TASK_STATUS), None)
             if status is None and pages.resume is not None:
-                status = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
+                status = await self._tables.get_row(keys.TASKS, task_id, keys.TASK_STATUS)
             if status is None:
                 # Edges of calls that were refused, or died. A young row stays: its call may be about to create the
                 # task, or a dependent of it.
@@ -98,7 +98,7 @@ class TaskExpiry:
         if not State(str(status.values["state"])).is_resolved:
             return True
         active = keys.active(status.partition, cast("int", status.values["generation"]))
-        return await self._tables.get(keys.GROUPS, task_group_id, active) is not None
+        return await self._tables.get_row(keys.GROUPS, task_group_id, active) is not None
 
     async def _give_up(self, task_id: str) -> bool:
         """Returns whether a task is deleted although it is not resolved, or its resolution was not handled. Then no
@@ -116,7 +116,7 @@ class TaskExpiry:
         log.error("task %s has expired unresolved", task.task_id, extra={"action": "expired_unresolved"})
         if task.runs:
             gone = ChangePoolRows(remove=(row_of(task, task.last_run_id),))
-            await self._stores.pools.change([gone])
+            await self._stores.pools.change_pool_rows([gone])
         return True
 
     async def _delete_pages(self, task_id: str, until: datetime, *, is_over: Callable[[Row], bool]) -> bool:
@@ -153,7 +153,7 @@ class TaskExpiry:
         goes first, on condition that it is as read: a repeated creation may prolong it. If the job dies, the blob goes
         with the task."""
         task_id, run_id, name = _words(expiring)
-        stored = await self._artifacts.get(task_id, run_id, name)
+        stored = await self._artifacts.read_one(task_id, run_id, name)
         if stored is None:
             return None
         if not is_over(stored.artifact.expires, self._now()):
@@ -161,7 +161,7 @@ class TaskExpiry:
         if not await self._delete_row(stored):
             return self._now()
         if stored.artifact.has_blob:
-            await self._storage.blobs.delete(stored.container, stored.path)
+            await self._storage.blobs.delete_blob(stored.container, stored.path)
         return None
 
     async def upload(self, expiring: Expiring, until: datetime) -> None:
@@ -196,19 +196,19 @@ class TaskExpiry:
         first, end = keys.ARTIFACTS
         failed: dict[str, Exception] = {}
 
-        async def delete(row: Row) -> None:
+        async def delete_content(row: Row) -> None:
             try:
                 if row.key == keys.STRAYS:
                     await self._uploads.delete_all(task_id)
                 elif row.values["upload"] != Upload.NONE:
                     name, run_id = str(row.values["name"]), int(row.key.split("~")[1])
                     path = keys.path(task_id, run_id, name, str(row.values["version"]))
-                    await self._storage.blobs.delete(keys.container(name), path)
+                    await self._storage.blobs.delete_blob(keys.container(name), path)
             except Exception as error:
                 failed[row.key] = error
 
         with_blobs = [row for row in rows if first <= row.key < end or row.key == keys.STRAYS]
-        await in_waves(bounds.BACKGROUND, delete, with_blobs)
+        await in_waves(bounds.BACKGROUND, delete_content, with_blobs)
         return failed
 
     async def _delete_row(self, stored: Stored) -> bool:
@@ -225,7 +225,7 @@ class TaskExpiry:
                     except CommitLost:
                         return False
                     return True
-        return await self._artifacts.delete(stored)
+        return await self._artifacts.delete_artifact(stored)
 
 
 def _words(expiring: Expiring) -> tuple[str, int, str]:

@@ -58,7 +58,7 @@ class GroupCheck:
         if there are more orphans than one check removes. Returns None if nothing is left to do, or if another
         `resolution` is due, whose handler will check. Raises StorageUnavailable."""
         for _ in range(bounds.ACTIVE_PAGES):
-            look = await self._looks.read_anew(task_group_id, lambda: self._look(task_group_id))
+            look = await self._looks.read_anew(task_group_id, lambda: self._look_at_active(task_group_id))
             if look.has_removed:
                 continue
             due = look.due
@@ -76,7 +76,7 @@ class GroupCheck:
             seen = due.etag
         return 0
 
-    async def _look(self, task_group_id: str) -> _Look:
+    async def _look_at_active(self, task_group_id: str) -> _Look:
         """Reads the first active rows, up to one that ends the check, and removes orphans before it."""
         rows, due, group = await self._stores.groups.active(task_group_id, limit=bounds.ACTIVE_ROWS)
         for row in rows:
@@ -105,15 +105,15 @@ class GroupCheck:
                             PutResolved(task_id=task.task_id, run_id=task.last_run_id)
                         )
                     return _Look()
-                await self._remove(task_group_id, row, task)
+                await self._remove_orphan_row(task_group_id, row, task)
                 continue
             wait = ORPHAN_AFTER - (looked - row.written)
             if wait > timedelta(0):
                 return _Look(due=due or await self._stores.groups.due(task_group_id), wait=wait)
-            await self._remove(task_group_id, row, task)
+            await self._remove_orphan_row(task_group_id, row, task)
         return _Look(due=due, group=group, has_removed=bool(rows))
 
-    async def _remove(self, task_group_id: str, row: Active, task: Task | None) -> None:
+    async def _remove_orphan_row(self, task_group_id: str, row: Active, task: Task | None) -> None:
         """Removes an orphan: together with its member row if the group has no such task, else alone."""
         if task is None and row.generation == 0:
             await self._stores.groups.remove_orphan(task_group_id, row)

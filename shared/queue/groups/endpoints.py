@@ -82,7 +82,7 @@ ENDPOINTS = Endpoints[QueueServices]("Task Groups")
 async def list_task_group(services: QueueServices, call: Call) -> Annotated[Json, ListTaskGroupResponse]:
     """Lists the tasks of a group, a page at a time, in the order of taskId."""
     group, listed = await services.groups.list(call.params["taskGroupId"], **place_of(call.query))
-    return {**_group(group), **page_of("tasks", listed, _listed)}
+    return {**_group(group), **page_of("tasks", listed, _task_and_status)}
 
 
 @ENDPOINTS(
@@ -91,7 +91,7 @@ async def list_task_group(services: QueueServices, call: Call) -> Annotated[Json
 async def list_task_groups(services: QueueServices, call: Call) -> Annotated[Json, ListTaskGroupsResponse]:
     """Lists the task groups that have not expired, the latest first, each with the name, owner and source of its first
     task; at most 100 a page. A page may be short while there are more. Not part of the public API."""
-    return page_of("taskGroups", await services.recent_groups.page(**place_of(call.query)), _recent)
+    return page_of("taskGroups", await services.recent_groups.group_page(**place_of(call.query)), _recent)
 
 
 @ENDPOINTS(
@@ -181,7 +181,7 @@ async def list_dependent_tasks(services: QueueServices, call: Call) -> Annotated
     """Lists the tasks that depend on a task, a page at a time, in the order of taskId."""
     task_id = call.params["taskId"]
     listed = await services.batches.dependents(task_id, **place_of(call.query))
-    return {"taskId": task_id, **page_of("tasks", listed, _listed)}
+    return {"taskId": task_id, **page_of("tasks", listed, _task_and_status)}
 
 
 def _group(group: Group) -> dict[str, Any]:
@@ -198,5 +198,5 @@ def _recent(group: RecentGroup) -> dict[str, Any]:
     return {**_group(header), **CREATED_COLUMNS.encode(created), "single": is_single}
 
 
-def _listed(task: Listed) -> dict[str, Any]:
+def _task_and_status(task: Listed) -> dict[str, Any]:
     return {"task": task.task, "status": task.status}

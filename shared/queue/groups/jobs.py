@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import compress
 from typing import Literal
 
-from shared.auth.audit import Entry, note
+from shared.auth.audit import Entry, note_change
 from shared.base import bounds
 from shared.base.concurrency import both, together
 from shared.base.errors import ApiError, RequestConflict, ResourceNotFound, ServiceUnavailable
@@ -73,16 +73,16 @@ class GroupJobs:
         anything else: a call that dies in between has done nothing. Raises ResourceNotFound; StorageUnavailable,
         ServiceUnavailable: the job may go on without the call."""
         body = await self._counted(job)
-        note(entry, None)
+        note_change(entry, None)
         handle, first = await both(
-            self._stores.messages.put(body, JOB_DELAY), self._stores.groups.active_page(job.task_group_id, None)
+            self._stores.messages.put_body(body, JOB_DELAY), self._stores.groups.active_page(job.task_group_id, None)
         )
         progress = await self._work(body, CALL_SECONDS, first)
         if progress.failure is not None:
             raise progress.failure
-        note(entry, bool(progress.changed) or progress.again is not None)
+        note_change(entry, bool(progress.changed) or progress.again is not None)
         if progress.again is None:
-            await self._stores.messages.remove(handle)
+            await self._stores.messages.remove_message(handle)
         return progress.changed
 
     async def _counted(self, job: GroupJob) -> GroupJobBody:
@@ -112,7 +112,7 @@ class GroupJobs:
             return
         progress = await self._work(body, JOB_SECONDS, first)
         if progress.again is not None:
-            await self._stores.messages.put(body, progress.again)
+            await self._stores.messages.put_body(body, progress.again)
         elif progress.failure is not None:
             raise progress.failure
 
@@ -123,10 +123,10 @@ class GroupJobs:
     async def _work(self, job: GroupJobBody, seconds: float, first: tuple[list[Active], str | None]) -> _Progress:
         until, progress = self._stores.runtime.now() + timedelta(seconds=seconds), _Progress()
 
-        async def read(start: str | None) -> tuple[list[Active], str | None]:
+        async def read_active(start: str | None) -> tuple[list[Active], str | None]:
             return first if start is None else await self._stores.groups.active_page(job.task_group_id, start)
 
-        async for rows in PageReader(read):
+        async for rows in PageReader(read_active):
             for at in range(0, len(rows), bounds.TASKS_AT_A_TIME):
                 if self._stores.runtime.now() >= until:
                     progress.again = 0
@@ -140,7 +140,7 @@ class GroupJobs:
         """Applies the job to one task. Returns whether this has changed the task; else notes what is left to do."""
         age = self._stores.runtime.now() - row.written
         try:
-            return await self._change(job, row)
+            return await self._change_task(job, row)
         except ResourceNotFound:
             if age < ORPHAN_AFTER:
                 progress.again = YOUNG_AGAIN
@@ -153,9 +153,9 @@ class GroupJobs:
             progress.failure = progress.failure or defect
         return False
 
-    async def _change(self, job: GroupJobBody, row: Active) -> bool:
-        """A refused createTask can leave a row that names any task. The caller is authorised for this group only, so
-        the status row decides whether the task is in it. Raises RequestConflict, ResourceNotFound, NoDecision."""
+    async def _change_task(self, job: GroupJobBody, row: Active) -> bool:
+        """Changes the task of a row if its status row is of this group: a refused createTask can leave one of any task,
+        and the caller is authorised for this group. Raises RequestConflict, ResourceNotFound, NoDecision."""
         changed = False
         hint_id = self._stores.runtime.slugid()
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from shared.auth.audit import Entry, note
+from shared.auth.audit import Entry, note_change
 from shared.base import remembered
 from shared.base.concurrency import Lookups, both
 from shared.base.dates import format_date, parse_date
@@ -81,13 +81,13 @@ class Groups:
         )
 
     async def _list(self, task_group_id: str, first: str, limit: int) -> tuple[Group, Page]:
-        begun = self._statuses.begin()
+        begun = self._statuses.present_moment()
         group, (members, resume) = await both(
             self.existing(task_group_id), self._stores.groups.members(task_group_id, first, limit)
         )
-        known = await self._statuses.of(task_group_id, first, limit, begun, members)
+        known = await self._statuses.known_among(task_group_id, first, limit, begun, members)
         tasks, rest = await self._stores.tasks.definitions.fill(
-            members, lambda each: self._find(task_group_id, each, known.get(each.task_id)), self._listed
+            members, lambda each: self._find(task_group_id, each, known.get(each.task_id)), self._with_definition
         )
         return group, (tasks, resume if rest is None else keys.member(members[rest].task_id))
 
@@ -104,10 +104,10 @@ class Groups:
                     await self._stores.groups.seal(group, now)
                 except GroupChanged:
                     continue
-                note(entry, True)
+                note_change(entry, True)
                 group = replace(group, sealed=now)
             elif group.sealed in tried:
-                note(entry, True)  # the answer to our own write was lost
+                note_change(entry, True)  # the answer to our own write was lost
             # Sealing happens once: its repeats are the same event, and its time tells groups of one id apart.
             occasion = format_date(group.sealed or self._stores.runtime.now())
             await self._stores.announcer.announce_group(group_event(Exchange.TASK_GROUP_SEALED, group, occasion))
@@ -140,7 +140,7 @@ class Groups:
             return None
         return member, task
 
-    async def _listed(self, found: _Found, share: MemoryShare) -> Listed | None:
+    async def _with_definition(self, found: _Found, share: MemoryShare) -> Listed | None:
         member, task = found
         if task is not None:
             return Listed.of(await self._stores.tasks.unpacked(task, share))
@@ -191,8 +191,8 @@ class Batches:
         the next page starts. If one kind has more edges, the page ends at the last one read of that kind."""
         first, end = keys.dependent(start), keys.DEPENDENTS[1]
         (outside, _, more_outside), (inside, more_inside) = await both(
-            self._stores.tasks.edges.page(task.task_id, start=first, end=end, limit=limit),
-            self._stores.edges.page(
+            self._stores.tasks.edges.task_edge_page(task.task_id, start=first, end=end, limit=limit),
+            self._stores.edges.group_edge_page(
                 task.task_group_id, task.task_id, start=keys.unblocks(task.task_id, start), limit=limit
             ),
         )

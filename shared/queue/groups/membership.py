@@ -151,7 +151,7 @@ class Membership:
             # If the answer to the first attempt was lost, the group that exists may be the one that this call created.
             header = await self._groups.header(definition.task_group_id)
             if header is None or header.listed != entry.key:
-                await self._recent.remove(entry.key)
+                await self._recent.remove_group(entry.key)
             raise
         if self._is_late(began):
             await self._schedule_group(definition, entry)
@@ -233,7 +233,7 @@ class Membership:
 
         Raises GroupChanged, also if another call has changed the rows, or created the task."""
         key = keys.member(definition.task_id)
-        row = await self._tables.get(keys.GROUPS, definition.task_group_id, key)
+        row = await self._tables.get_row(keys.GROUPS, definition.task_group_id, key)
         member, active, *added = _own_rows(definition, packed, edges)
         if row is not None:
             if not was_created(row):

@@ -71,11 +71,11 @@ class RecentGroups:
         """Writes the row; what removes it is in the Expiry table already. Raises StorageUnavailable."""
         await self._tables.transact(keys.DIRECTORY, keys.GROUP, [Upsert(group.key, CREATED_COLUMNS.encode(group))])
 
-    async def remove(self, key: str) -> None:
+    async def remove_group(self, key: str) -> None:
         """Removes the row, if it is there. Raises StorageUnavailable."""
         await try_transact(self._tables, keys.DIRECTORY, keys.GROUP, [Delete(key)])
 
-    async def page(self, *, start: str, limit: int) -> tuple[list[RecentGroup], str | None]:
+    async def group_page(self, *, start: str, limit: int) -> tuple[list[RecentGroup], str | None]:
         """Returns a page of at most 100 groups, latest first, and the key at which the next one starts. Groups that
         never came to be are left out, so a page may be short. Raises InputError for a start outside of the listing,
         StorageUnavailable, ServiceUnavailable when too many lists are read."""

@@ -45,7 +45,7 @@ class GroupStore:
 
     async def header(self, task_group_id: str) -> Group | None:
         """Returns the group's header."""
-        row = await self._tables.get(keys.GROUPS, task_group_id, keys.GROUP)
+        row = await self._tables.get_row(keys.GROUPS, task_group_id, keys.GROUP)
         if row is None:
             self._headers.pop(task_group_id)
             return None
@@ -153,7 +153,7 @@ class GroupStore:
 
     async def is_settled(self, task_group_id: str, task_id: str, generation: int) -> bool:
         """Returns whether the resolution of a task in this generation was settled: no active row counts any more."""
-        row = await self._tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
+        row = await self._tables.get_row(keys.GROUPS, task_group_id, keys.member(task_id))
         return row is not None and group_rows.column(group_rows.STATE, generation) in row.values
 
     async def remove_orphan(self, task_group_id: str, row: Active) -> None:
@@ -189,7 +189,7 @@ class GroupStore:
             with suppress(TransactionRefused):
                 return (await self._tables.transact(keys.GROUPS, task.task_group_id, operations))[2]
         for _ in range(LOST_RACE.tries):
-            row = await self._tables.get(keys.GROUPS, task.task_group_id, key)
+            row = await self._tables.get_row(keys.GROUPS, task.task_group_id, key)
             if row is not None and group_rows.column(group_rows.STATE, generation) in row.values:
                 return None
             settled = await self._settle_as_read(task, generation, values, row)
@@ -249,7 +249,7 @@ class GroupStore:
 
     async def due(self, task_group_id: str) -> Due | None:
         """Returns what is due in the group; None if there is no such group."""
-        row = await self._tables.get(keys.GROUPS, task_group_id, keys.DUE)
+        row = await self._tables.get_row(keys.GROUPS, task_group_id, keys.DUE)
         return None if row is None else group_rows.decode_due(row)
 
     async def clear_due(self, task_group_id: str, due: Due) -> None:

@@ -110,14 +110,14 @@ class DirectoryStore:
                 actions=after.actions if declaration.actions is None else declaration.actions,
             )
 
-        return await self._write(kind, name, change)
+        return await self._write_changed(kind, name, change)
 
     async def entry(self, kind: DirectoryKind, name: str) -> DirectoryEntry | None:
         """Returns one entry, unless it has expired."""
-        row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
+        row = await self._tables.get_row(keys.DIRECTORY, kind, keys.listed(name))
         return None if row is None else self._unexpired(row)
 
-    async def listed(self, kind: DirectoryKind, name: str) -> DirectoryEntry:
+    async def find_listed(self, kind: DirectoryKind, name: str) -> DirectoryEntry:
         """Returns one entry that has not expired. Raises ResourceNotFound."""
         entry = await self.entry(kind, name)
         if entry is None:
@@ -129,7 +129,7 @@ class DirectoryStore:
         entry = await self.entry(DirectoryKind.PROVISIONER, provisioner_id)
         return [] if entry is None else [action for action in entry.actions if action["context"] == context]
 
-    async def page(
+    async def directory_page(
         self, kind: DirectoryKind, *, start: str, limit: int, provisioner_id: str | None = None
     ) -> tuple[list[DirectoryEntry], str | None]:
         """Returns a page of entries that have not expired, in the order of their ids, and the key at which the next
@@ -156,7 +156,7 @@ class DirectoryStore:
         """Removes an entry that has expired. Returns when it is due again, None if never. The row of a task queue
         stays: its pool may still hold work for the reconciler."""
         kind, name = DirectoryKind(expiring.kind), "/".join(expiring.words)
-        row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
+        row = await self._tables.get_row(keys.DIRECTORY, kind, keys.listed(name))
         entry = None if row is None else _decode(row)
         if row is None or entry is None:
             return None
@@ -189,15 +189,15 @@ class DirectoryStore:
 
         known = self._fresh.get((kind, name))
         if known is None or not is_fresh(*known):
-            await self._write(kind, name, change)
+            await self._write_changed(kind, name, change)
 
-    async def _write(
+    async def _write_changed(
         self, kind: DirectoryKind, name: str, change: Callable[[DirectoryEntry | None], DirectoryEntry | None]
     ) -> DirectoryEntry:
         """Writes what `change` makes of the entry, unless it returns None, and starts again if somebody else has
         written the entry meanwhile. Returns the entry as it is then."""
         async for _ in attempts(self._runtime, LOST_RACE_FOR_DIRECTORY):
-            row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
+            row = await self._tables.get_row(keys.DIRECTORY, kind, keys.listed(name))
             before = None if row is None else _decode(row)
             after = change(before)
             if after is None:
@@ -205,7 +205,7 @@ class DirectoryStore:
                 return self._remembered(kind, before)
             if before is None:
                 due = max(after.expires, self._now())
-                await self._expiry.write(due, kind, tuple(name.split("/")), {})
+                await self._expiry.plan(due, kind, tuple(name.split("/")), {})
             values = {_NAME[kind]: name, **_COLUMNS.encode(after)}
             operation = Create(keys.listed(name), values) if row is None else Merge(row.key, values, row.etag)
             if await try_transact(self._tables, keys.DIRECTORY, kind, [operation]) is not None:

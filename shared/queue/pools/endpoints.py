@@ -28,7 +28,7 @@ ENDPOINTS = Endpoints[QueueServices]("Tasks")
 )
 async def list_task_queues(services: QueueServices, call: Call) -> Annotated[Json, models.ListTaskQueuesResponse]:
     """Lists the task queues that are in use, a page at a time, in the order of taskQueueId."""
-    page = await services.directory.page(DirectoryKind.TASK_QUEUE, **place_of(call.query))
+    page = await services.directory.directory_page(DirectoryKind.TASK_QUEUE, **place_of(call.query))
     return page_of("taskQueues", page, _task_queue)
 
 
@@ -41,7 +41,7 @@ async def list_task_queues(services: QueueServices, call: Call) -> Annotated[Jso
 )
 async def get_task_queue(services: QueueServices, call: Call) -> Annotated[Json, models.TaskQueueResponse]:
     """Returns a task queue: when it expires, and when a worker last asked for its work."""
-    return _task_queue(await services.directory.listed(DirectoryKind.TASK_QUEUE, call.params["taskQueueId"]))
+    return _task_queue(await services.directory.find_listed(DirectoryKind.TASK_QUEUE, call.params["taskQueueId"]))
 
 
 @ENDPOINTS(
@@ -85,7 +85,7 @@ async def list_task_queue_states(
     """Lists the task queues that are in use or hold a task, also those that no worker has ever asked, each with its
     counts and the time since which its oldest pending run waits; at most 100 a page. A page may be short while there
     are more. Not part of the public API."""
-    page = await services.task_queue_states.page(**place_of(call.query))
+    page = await services.task_queue_states.state_page(**place_of(call.query))
     return page_of("taskQueues", page, _state)
 
 
@@ -192,14 +192,14 @@ def _counts(task_queue_id: str, counts: Counts) -> dict[str, Any]:
 
 
 def _pending(listed: Loaded) -> dict[str, Any]:
-    return {**_listed(listed), "inserted": format_date(listed.task.last_run.scheduled)}
+    return {**_run_json(listed), "inserted": format_date(listed.task.last_run.scheduled)}
 
 
 def _claimed(listed: Loaded) -> dict[str, Any]:
     run = listed.task.last_run
     claimed = format_date(run.started or run.scheduled)
-    return {**_listed(listed), "workerGroup": run.worker_group, "workerId": run.worker_id, "claimed": claimed}
+    return {**_run_json(listed), "workerGroup": run.worker_group, "workerId": run.worker_id, "claimed": claimed}
 
 
-def _listed(listed: Loaded) -> dict[str, Any]:
+def _run_json(listed: Loaded) -> dict[str, Any]:
     return {"taskId": listed.task.task_id, "runId": listed.task.last_run_id, "task": listed.body}

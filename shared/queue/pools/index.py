@@ -74,9 +74,9 @@ class PoolIndex:
     async def of_pool(self, task_queue_id: str) -> PoolSnapshot:
         """Returns a snapshot of a pool's index. Callers that come during a reading wait for the next one and share it,
         so every answer was read after the question came. That for a large pool may be a second older."""
-        return await self._readings.read_anew(task_queue_id, lambda: self._read(task_queue_id))
+        return await self._readings.read_anew(task_queue_id, lambda: self._copy_or_snapshot(task_queue_id))
 
-    async def _read(self, task_queue_id: str) -> PoolSnapshot:
+    async def _copy_or_snapshot(self, task_queue_id: str) -> PoolSnapshot:
         if (copy := self._copies.get(task_queue_id)) is not None:
             return copy
         began = self._now()
@@ -145,7 +145,7 @@ class PoolIndex:
         return found, most + 1 if pages.resume is None else 0
 
     async def _returns(self, task_queue_id: str) -> str:
-        row = await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.RETURNED)
+        row = await self._tables.get_row(keys.POOLS, keys.pool(task_queue_id), keys.RETURNED)
         return "" if row is None else row.etag
 
 

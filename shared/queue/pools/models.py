@@ -111,7 +111,7 @@ class TaskQueueLoadResponse(types.Closed):
 
 
 class TaskQueueCountsRequest(types.Closed):
-    """Which task queues."""
+    """The task queues that are asked about."""
 
     taskQueueIds: Annotated[types.Unique[types.TaskQueueId], Field(max_length=1000)]
 

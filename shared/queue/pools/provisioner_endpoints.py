@@ -29,7 +29,7 @@ ENDPOINTS = Endpoints[QueueServices]("Worker Metadata", stability="deprecated")
 )
 async def list_provisioners(services: QueueServices, call: Call) -> Annotated[Json, models.ListProvisionersResponse]:
     """Lists the provisioners that have a task queue in use, a page at a time."""
-    page = await services.directory.page(DirectoryKind.PROVISIONER, **place_of(call.query))
+    page = await services.directory.directory_page(DirectoryKind.PROVISIONER, **place_of(call.query))
     return page_of("provisioners", page, _provisioner)
 
 
@@ -41,7 +41,7 @@ async def list_provisioners(services: QueueServices, call: Call) -> Annotated[Js
 )
 async def get_provisioner(services: QueueServices, call: Call) -> Annotated[Json, models.ProvisionerResponse]:
     """Returns a provisioner: when it expires, and when one of its task queues was last used."""
-    return _provisioner(await services.directory.listed(DirectoryKind.PROVISIONER, call.params["provisionerId"]))
+    return _provisioner(await services.directory.find_listed(DirectoryKind.PROVISIONER, call.params["provisionerId"]))
 
 
 @ENDPOINTS(
@@ -66,7 +66,7 @@ async def declare_provisioner(services: QueueServices, call: Call) -> Annotated[
 )
 async def list_worker_types(services: QueueServices, call: Call) -> Annotated[Json, models.ListWorkerTypesResponse]:
     """Lists the task queues of a provisioner that are in use, a page at a time."""
-    page = await services.directory.page(
+    page = await services.directory.directory_page(
         DirectoryKind.TASK_QUEUE, **place_of(call.query), provisioner_id=call.params["provisionerId"]
     )
     return page_of("workerTypes", page, _worker_type)
@@ -81,7 +81,7 @@ async def list_worker_types(services: QueueServices, call: Call) -> Annotated[Js
 async def get_worker_type(services: QueueServices, call: Call) -> Annotated[Json, models.WorkerTypeResponse]:
     """Returns a worker type of a provisioner, as getTaskQueue does."""
     entry, actions = await both(
-        services.directory.listed(DirectoryKind.TASK_QUEUE, task_queue_of(call.params)),
+        services.directory.find_listed(DirectoryKind.TASK_QUEUE, task_queue_of(call.params)),
         services.directory.actions(call.params["provisionerId"], "worker-type"),
     )
     return _worker_type(entry) | with_actions(actions)

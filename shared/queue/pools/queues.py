@@ -64,10 +64,10 @@ class PoolQueues:
         read = self._now()
         header = await self._used(task_queue_id)
         if header is None or not header.values.get(column):
-            await together(*(self._queues.create(pending_queue(task_queue_id, band)) for band in bands))
+            await together(*(self._queues.create_queue(pending_queue(task_queue_id, band)) for band in bands))
             # List the pool before its band is noted: a pool with a known band is not listed again.
             await self._list_pool(task_queue_id, header, read)
-            await self.note(task_queue_id, {column: True, _USED: format_date(read)})
+            await self.write_properties(task_queue_id, {column: True, _USED: format_date(read)})
             self._bands.pop(task_queue_id)
         return True
 
@@ -90,7 +90,7 @@ class PoolQueues:
         header = await self._header(task_queue_id)
         return "" if header is None else str(header.values.get(CHECKED_TO, ""))
 
-    async def note(self, task_queue_id: str, values: Mapping[str, Value]) -> None:
+    async def write_properties(self, task_queue_id: str, values: Mapping[str, Value]) -> None:
         """Writes properties of the pool's header."""
         partition, values = keys.pool(task_queue_id), {"taskQueueId": task_queue_id, **values}
         for operation in (Merge(keys.POOL, values), Create(keys.POOL, values), Merge(keys.POOL, values)):
@@ -111,7 +111,7 @@ class PoolQueues:
                 return marked + LOOK_AGAIN
             # The pool's own rows: no call relies on them any more, as the header has said for a day that the queues
             # are deleted. Not if somebody has used the pool since its header was read.
-            returned = await self._tables.get(keys.POOLS, header.partition, keys.RETURNED)
+            returned = await self._tables.get_row(keys.POOLS, header.partition, keys.RETURNED)
             if await delete_together(self._tables, keys.POOLS, [header] if returned is None else [header, returned]):
                 await self._unlist(task_queue_id)
             return began + LOOK_AGAIN
@@ -122,14 +122,14 @@ class PoolQueues:
         if await self._has_runs(task_queue_id):
             return began + LOOK_AGAIN
         mark: dict[str, Value] = {"taskQueueId": task_queue_id, _DELETING: format_date(began), _DELETED: False}
-        etag = await self._change(task_queue_id, Replace(keys.POOL, mark, header.etag))
+        etag = await self._change_header(task_queue_id, Replace(keys.POOL, mark, header.etag))
         if etag is None:
             return began  # somebody uses it
         for band in PRIORITIES:
             if self._now() - began > DELETED_WITHIN / 2:
                 return began + DELETED_WITHIN
             await self._queues.drop(pending_queue(task_queue_id, band))
-        await self._change(task_queue_id, Merge(keys.POOL, {_DELETED: True}, etag))
+        await self._change_header(task_queue_id, Merge(keys.POOL, {_DELETED: True}, etag))
         return began + LOOK_AGAIN
 
     async def _unlist(self, task_queue_id: str) -> None:
@@ -137,7 +137,7 @@ class PoolQueues:
         user of the pool writes the header first, then the row. So the header is read after the row. If it says that the
         pool is not in use, whoever uses it now will change the row before its deletion, or create it again."""
         key = keys.listed(task_queue_id)
-        row = await self._tables.get(keys.DIRECTORY, keys.POOL, key)
+        row = await self._tables.get_row(keys.DIRECTORY, keys.POOL, key)
         header = await self._header(task_queue_id)
         if row is None or "expires" in row.values or (header is not None and not header.values.get(_DELETED)):
             return
@@ -169,13 +169,13 @@ class PoolQueues:
                 return header
             else:
                 noted = Merge(keys.POOL, {_USED: format_date(now), _DELETING: "", _DELETED: False}, header.etag)
-                await self._change(task_queue_id, noted)  # now, or after a refusal, read again
+                await self._change_header(task_queue_id, noted)  # now, or after a refusal, read again
             header = None
 
     async def _header(self, task_queue_id: str) -> Row | None:
-        return await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.POOL)
+        return await self._tables.get_row(keys.POOLS, keys.pool(task_queue_id), keys.POOL)
 
-    async def _change(self, task_queue_id: str, operation: Operation) -> str | None:
+    async def _change_header(self, task_queue_id: str, operation: Operation) -> str | None:
         """Changes the header and returns its new ETag; None when somebody else has changed it."""
         etags = await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [operation])
         return None if etags is None else etags[0]
@@ -185,7 +185,7 @@ class PoolQueues:
         first, and a row that is there is rewritten: it may be about to be removed (`_unlist`). Listings leave the row
         out until the pool has been seen (`directory`)."""
         if header is None:
-            await self.note(task_queue_id, {_USED: format_date(used)})
+            await self.write_properties(task_queue_id, {_USED: format_date(used)})
         key, values = keys.listed(task_queue_id), {"taskQueueId": task_queue_id}
         for operation in (Create(key, values), Merge(key, {}), Create(key, values)):
             if await try_transact(self._tables, keys.DIRECTORY, keys.POOL, [operation]) is not None:

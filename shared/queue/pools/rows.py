@@ -85,7 +85,7 @@ class PoolStore:
             etags += created
         return etags
 
-    async def remove(self, task_queue_id: str, key: str, etag: str) -> None:
+    async def remove_pool_row(self, task_queue_id: str, key: str, etag: str) -> None:
         """Removes a row that this process wrote or read, if no call has rewritten it since."""
         await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [tables.Delete(key, etag)])
 
@@ -106,7 +106,7 @@ class PoolStore:
         """Replaces the row of a claim that failed by the row of the pending run. If the claim's row is missing, nothing
         changes: the pending row was never removed, or another call has restored it."""
         key = keys.claimed(row.claimed)
-        found = await self._tables.get(keys.POOLS, keys.pool(row.claimed.task_queue_id), key)
+        found = await self._tables.get_row(keys.POOLS, keys.pool(row.claimed.task_queue_id), key)
         if found is None or not _is_of_claim(found, row.claimed):
             return
         operations: list[tables.Operation] = [tables.Delete(key, found.etag)]
@@ -121,12 +121,12 @@ class PoolStore:
 
     async def next_to_check(self) -> str:
         """Returns where in the directory the next check of all pools begins; "" at its beginning."""
-        row = await self._tables.get(keys.DIRECTORY, keys.CHECKED, keys.CHECKED)
+        row = await self._tables.get_row(keys.DIRECTORY, keys.CHECKED, keys.CHECKED)
         return "" if row is None else str(row.values["next"])
 
     async def checked(self) -> datetime | None:
         """Returns when a check of all pools last noted its position, by the storage's clock."""
-        row = await self._tables.get(keys.DIRECTORY, keys.CHECKED, keys.CHECKED)
+        row = await self._tables.get_row(keys.DIRECTORY, keys.CHECKED, keys.CHECKED)
         return None if row is None else row.timestamp
 
     async def note_next_to_check(self, following: str) -> None:
@@ -142,7 +142,7 @@ class PoolStore:
         etags = await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [noted])
         return None if etags is None else etags[0]
 
-    async def change(
+    async def change_pool_rows(
         self, changes: Sequence[ChangePoolRows], task_queue_id: str = "", worker: Sequence[tables.Operation] = ()
     ) -> str:
         """Replaces rows of one pool in one transaction, with an operation on a worker's row if given: then returns that
@@ -175,7 +175,7 @@ class PoolStore:
                     del removals[refused.index]
                     continue
                 row = additions[refused.index - len(removals)]
-                found = await self._tables.get(keys.POOLS, partition, _key(row))
+                found = await self._tables.get_row(keys.POOLS, partition, _key(row))
                 if found is not None and not _is_of_claim(found, row):
                     raise ClaimRowTaken(row) from refused
                 own.add(row)

@@ -38,13 +38,13 @@ class WaitingStore:
     def __init__(self, storage: Storage) -> None:
         self._tables = storage.tables
 
-    async def put(self, waiting: Waiting) -> None:
+    async def write_waiting(self, waiting: Waiting) -> None:
         """Replaces the row. A write that takes effect late is replaced by the next one."""
         await self._tables.transact(keys.HEALTH, _PARTITION, [Upsert(_KEY, _COLUMNS.encode(waiting))])
 
     async def latest(self) -> Waiting | None:
         """Returns what was written last; None until the timer has run for the first time."""
-        row = await self._tables.get(keys.HEALTH, _PARTITION, _KEY)
+        row = await self._tables.get_row(keys.HEALTH, _PARTITION, _KEY)
         return None if row is None else _COLUMNS.decode(row.values)
 
     async def noted(self) -> datetime | None:
@@ -139,7 +139,7 @@ class TaskQueueStates:
     def __post_init__(self) -> None:
         self._counted: Memo[str, WorkerCounts] = Memo(remembered.WORKER_COUNTS, self._now)
 
-    async def page(self, *, start: str, limit: int) -> tuple[list[CurrentTaskQueue], str | None]:
+    async def state_page(self, *, start: str, limit: int) -> tuple[list[CurrentTaskQueue], str | None]:
         """Returns a page of at most 100 task queues in the order of their ids, and the key at which the next one
         starts. Those that are neither in use nor hold a task are left out, so a page may be short. Raises InputError
         for a start outside of the listing, StorageUnavailable, ServiceUnavailable when too many lists are read."""

@@ -104,11 +104,11 @@ async def list_workers(services: QueueServices, call: Call) -> Annotated[Json, L
     """Lists the workers of a worker type, a page at a time; with `quarantined` only those that are in quarantine, or
     those that are not. The filter is applied to pages, so one may be short or empty while there are more."""
     now = services.runtime.now()
-    records, resume = await services.workers.page(task_queue_of(call.params), **place_of(call.query))
+    records, resume = await services.workers.worker_page(task_queue_of(call.params), **place_of(call.query))
     if "quarantined" in call.query:
         wanted = call.query["quarantined"] == "true"
         records = [record for record in records if (record.quarantine_until >= now) == wanted]
-    return {"workers": [_listed(record, now) for record in records], **continued(resume)}
+    return {"workers": [_worker_json(record, now) for record in records], **continued(resume)}
 
 
 @ENDPOINTS(
@@ -121,7 +121,7 @@ async def list_workers(services: QueueServices, call: Call) -> Annotated[Json, L
 async def get_worker(services: QueueServices, call: Call) -> Annotated[Json, WorkerResponse]:
     """Returns a worker: when it was first seen and when it expires, its latest tasks and its quarantines."""
     worker, actions = await both(
-        services.workers.get(task_queue_of(call.params), _named(call)),
+        services.workers.find_worker(task_queue_of(call.params), _named(call)),
         services.directory.actions(call.params["provisionerId"], "worker"),
     )
     return _shown(worker) | with_actions(actions)
@@ -189,7 +189,7 @@ def _named(call: Call) -> Worker:
     return Worker(worker_group=call.params["workerGroup"], worker_id=call.params["workerId"])
 
 
-def _listed(record: WorkerRecord, now: datetime) -> dict[str, Any]:
+def _worker_json(record: WorkerRecord, now: datetime) -> dict[str, Any]:
     shown = _seen(record)
     if record.recent_tasks:
         shown["latestTask"] = _run(*record.recent_tasks[-1])

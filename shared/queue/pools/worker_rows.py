@@ -132,9 +132,9 @@ class WorkerStore:
     async def known(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
         """Returns the worker, as it is or as it would be written first; up to 30 s old."""
         key = task_queue_id, worker_group, worker_id
-        return self._known.get(key) or await self.read(*key)
+        return self._known.get(key) or await self.read_worker(*key)
 
-    async def read(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
+    async def read_worker(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
         """Returns a worker as it is now: one request."""
         record = await self.existing(task_queue_id, worker_group, worker_id)
         if record is None:
@@ -153,14 +153,14 @@ class WorkerStore:
 
     async def existing(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord | None:
         """Returns the worker as it is now, None if it has no row: one request."""
-        row = await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.worker(worker_group, worker_id))
+        row = await self._tables.get_row(keys.POOLS, keys.pool(task_queue_id), keys.worker(worker_group, worker_id))
         if row is None:
             return None
         record = _decode(row)
         self._known[record.key] = record
         return record
 
-    async def page(self, task_queue_id: str, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
+    async def pool_page(self, task_queue_id: str, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
         """Returns a page of a pool's workers, expired ones included, and where the next one starts."""
         page = await self._tables.query(
             keys.POOLS, keys.pool(task_queue_id), start=start, end=keys.WORKERS[1], limit=limit
@@ -169,7 +169,7 @@ class WorkerStore:
 
     def pages(self, task_queue_id: str) -> PageReader[WorkerRecord]:
         """Returns a reader of all workers of a pool, expired ones included, page after page."""
-        return PageReader(lambda at: self.page(task_queue_id, at or keys.WORKERS[0], MAX_PAGE))
+        return PageReader(lambda at: self.pool_page(task_queue_id, at or keys.WORKERS[0], MAX_PAGE))
 
     async def counted(self, task_queue_id: str) -> WorkerCounts:
         """Returns the number of the pool's workers that are known, counting only the first thousand rows."""
@@ -190,7 +190,7 @@ class WorkerStore:
 
     async def read_again(self, record: WorkerRecord) -> WorkerRecord:
         """Returns the worker as it is now. Raises StorageUnavailable."""
-        return await self.read(*record.key)
+        return await self.read_worker(*record.key)
 
     def was_seen(self, task_queue_id: str, worker_group: str, worker_id: str) -> bool:
         """Returns whether this process knows, without a request, that the worker was recently noted as seen."""
@@ -202,7 +202,7 @@ class WorkerStore:
         seen, left = self._now() - record.last_active, record.expires - self._now()
         return not record.etag or seen >= SEEN_EVERY or left <= LIFE - SEEN_EVERY
 
-    def write(self, record: WorkerRecord) -> tables.Operation:
+    def writing(self, record: WorkerRecord) -> tables.Operation:
         """Returns the operation that writes the worker, on condition that no one has written it since it was read."""
         key = keys.worker(record.worker_group, record.worker_id)
         values = _COLUMNS.encode(record)
@@ -214,16 +214,16 @@ class WorkerStore:
         self._known[written.key] = written
         return written
 
-    async def put(self, record: WorkerRecord, *beside: tables.Operation) -> WorkerRecord | None:
+    async def write_worker(self, record: WorkerRecord, *beside: tables.Operation) -> WorkerRecord | None:
         """Writes a worker's row, in one transaction with `beside`; None if the row has changed since it was read."""
-        operations = [self.write(record), *beside]
+        operations = [self.writing(record), *beside]
         etags = await try_transact(self._tables, keys.POOLS, keys.pool(record.task_queue_id), operations)
         return None if etags is None else self.written(record, etags[0])
 
     async def quarantine(self, record: WorkerRecord, entry: Quarantine) -> WorkerRecord | None:
-        """Writes a worker's row as `put` does, with an entry of its history."""
+        """Writes a worker's row as `write_worker` does, with an entry of its history."""
         key = keys.quarantine(record.worker_group, record.worker_id, entry.updated, entry.entry_id)
-        return await self.put(record, tables.Create(key, QUARANTINE_COLUMNS.encode(entry)))
+        return await self.write_worker(record, tables.Create(key, QUARANTINE_COLUMNS.encode(entry)))
 
     async def history(self, task_queue_id: str, worker_group: str, worker_id: str) -> list[Quarantine]:
         """Returns the latest entries of a worker's history, oldest first: one request."""
@@ -243,9 +243,9 @@ class WorkerStore:
         expires = max(record.expires, record.quarantine_until)
         if not is_over(expires, self._now()):
             return expires
-        return None if await self.remove(record) else self._now()
+        return None if await self.remove_worker(record) else self._now()
 
-    async def remove(self, record: WorkerRecord) -> bool:
+    async def remove_worker(self, record: WorkerRecord) -> bool:
         """Removes a worker with its history, unless it has been written since: False."""
         partition, key = keys.pool(record.task_queue_id), keys.worker(record.worker_group, record.worker_id)
         start, end = keys.quarantines(record.worker_group, record.worker_id)

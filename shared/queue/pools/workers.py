@@ -10,7 +10,7 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from shared.auth.audit import Entry, note
+from shared.auth.audit import Entry, note_change
 from shared.base import bounds
 from shared.base.concurrency import both, in_waves
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
@@ -98,14 +98,14 @@ class Workers:
         who = task.task_queue_id, run.worker_group or "", run.worker_id or ""
         await self._directory.seen(task.task_queue_id, LIFE)
         if not self.rows.was_seen(*who):
-            await self.seen(await self.rows.read(*who))
+            await self.seen(await self.rows.read_worker(*who))
 
     async def seen(self, record: WorkerRecord) -> None:
         """Notes a worker that has claimed nothing now. Raises StorageUnavailable."""
         async for attempt in attempts(self._runtime):
             if attempt:
                 record = await self.rows.read_again(record)
-            if not self.rows.is_due(record) or await self._write(record.claimed([], self._now())):
+            if not self.rows.is_due(record) or await self._write_with_index(record.claimed([], self._now())):
                 return
 
     async def waits(
@@ -123,7 +123,7 @@ class Workers:
             repeats, is_due = may_repeat(record, self._process), self.rows.is_due(record)
             seen = record.claimed([], self._now()) if is_due else record
             noted = seen.waiting(request.began, self._process, may_repeat=repeats)
-            if (self.is_noted(record) and not is_due) or await self._write(noted):
+            if (self.is_noted(record) and not is_due) or await self._write_with_index(noted):
                 request.wait = noted.waits
                 return
 
@@ -145,22 +145,22 @@ class Workers:
             updated = record.claimed(tasks, self._now())
             if request.waits:
                 updated = updated.waiting(request.began, self._process)
-            if await self._write(updated, rows):
+            if await self._write_with_index(updated, rows):
                 return True
         return False
 
-    async def _write(self, record: WorkerRecord, rows: Sequence[ChangePoolRows] = ()) -> WorkerRecord | None:
+    async def _write_with_index(self, record: WorkerRecord, rows: Sequence[ChangePoolRows] = ()) -> WorkerRecord | None:
         """Writes a worker's row and index rows together. If the worker has no row yet, its deletion is scheduled first.
         Returns None if somebody else has written the worker's row since it was read."""
         if not record.etag:
             await self._expiry.worker(record.task_queue_id, record.worker_group, record.worker_id, record.expires)
         try:
-            etag = await self._stores.pools.change(rows, record.task_queue_id, [self.rows.write(record)])
+            etag = await self._stores.pools.change_pool_rows(rows, record.task_queue_id, [self.rows.writing(record)])
         except TransactionRefused:
             return None
         return self.rows.written(record, etag)
 
-    async def get(self, task_queue_id: str, worker: Worker) -> KnownWorker:
+    async def find_worker(self, task_queue_id: str, worker: Worker) -> KnownWorker:
         """Returns one worker that has not expired, or is quarantined, of a task queue that is listed. Raises
         ResourceNotFound, StorageUnavailable."""
         (record, history), entry = await both(
@@ -170,13 +170,13 @@ class Workers:
             raise _unknown(task_queue_id, worker)
         return KnownWorker(record, history)
 
-    async def page(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
+    async def worker_page(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
         """Returns a page of workers that have not expired, or are quarantined, and where the next one starts. Raises
         InputError, StorageUnavailable."""
         first = page_start(start, keys.WORKERS)
         if limit == 0:
             return [], None
-        records, resume = await self.rows.page(task_queue_id, first, limit)
+        records, resume = await self.rows.pool_page(task_queue_id, first, limit)
         return [record for record in records if self._is_shown(record)], resume
 
     async def quarantine(
@@ -193,14 +193,14 @@ class Workers:
             if record is None:
                 raise _unknown(task_queue_id, worker)
             if any(each.entry_id == quarantine.entry_id for each in history):
-                note(entry, True)
+                note_change(entry, True)
                 return KnownWorker(record, history)  # the answer to our own write was lost
-            note(entry, None)
+            note_change(entry, None)
             changed = replace(record, quarantine_until=until, expires=max(record.expires, now + LIFE))
             written = await self.rows.quarantine(changed, quarantine)
             if written is None:
                 continue
-            note(entry, not history or not quarantine.repeats(history[-1]))
+            note_change(entry, not history or not quarantine.repeats(history[-1]))
             return KnownWorker(written, [*history, quarantine])
         raise ServiceUnavailable("the worker is contended; send the call again")
 
@@ -213,7 +213,7 @@ class Workers:
         def declared(read: WorkerRecord) -> WorkerRecord:
             return replace(read, expires=max(expires, read.expires) if read.etag else expires, last_active=now)
 
-        written = await self._change(task_queue_id, worker, declared)
+        written = await self._change_worker(task_queue_id, worker, declared)
         return KnownWorker(written, await self.rows.history(task_queue_id, worker.worker_group, worker.worker_id))
 
     async def removed(self, task_queue_id: str, worker: Worker, *, start: str) -> tuple[list[Run], str | None]:
@@ -242,15 +242,15 @@ class Workers:
             # It may be claiming for the first time. Its row is not listed, and the expiry job deletes it.
             return replace(read, removals=read.removals + 1, expires=read.expires if read.etag else now)
 
-        await self._change(task_queue_id, worker, removed)
+        await self._change_worker(task_queue_id, worker, removed)
 
-    async def _change(
+    async def _change_worker(
         self, task_queue_id: str, worker: Worker, change: Callable[[WorkerRecord], WorkerRecord]
     ) -> WorkerRecord:
         """Writes what `change` makes of a worker."""
         async for _ in attempts(self._runtime):
-            read = await self.rows.read(task_queue_id, worker.worker_group, worker.worker_id)
-            if (written := await self._write(change(read))) is not None:
+            read = await self.rows.read_worker(task_queue_id, worker.worker_group, worker.worker_id)
+            if (written := await self._write_with_index(change(read))) is not None:
                 return written
         raise ServiceUnavailable("the worker is contended; send the call again")
 

@@ -59,15 +59,15 @@ class WriteAhead:
         that should become a lease is not held any more; ServiceUnavailable; StorageUnavailable."""
         missing = [effect for effect in wanted if effect not in self._written]
         if missing:
-            self.begin()
+            self.start_limit()
             self.refuse_late()
 
-        async def write(effect: Ahead) -> None:
+        async def write_effect(effect: Ahead) -> None:
             self._written[effect] = await self._carry_out(effect, replaces_lost)
 
-        await together(*map(write, missing))
+        await together(*map(write_effect, missing))
 
-    def begin(self) -> None:
+    def start_limit(self) -> None:
         """Starts the time limit of the commit, unless that has begun already, with the read that it rests on."""
         self._begun = self._begun or self._now()
 
@@ -130,7 +130,7 @@ class WriteAhead:
             case effects.HoldPending():
                 return await self._hold_pending(effect, replaces_lost)
             case effects.TakeLease():
-                return _Written(handle=await self._move(effect, effect.handle), hint_id=effect.content.hint_id)
+                return _Written(handle=await self._move_held(effect, effect.handle), hint_id=effect.content.hint_id)
             case effects.PutClaim():
                 return await self._put_claim(effect, replaces_lost)
             case effects.PutDeadline():
@@ -147,7 +147,7 @@ class WriteAhead:
                 assert_never(effect)
 
     def _new(self, handle: MessageHandle, hint_id: str | None = None) -> _Written:
-        return _Written(handle=handle, hint_id=hint_id, roll_back=lambda: self._messages.remove(handle))
+        return _Written(handle=handle, hint_id=hint_id, roll_back=lambda: self._messages.remove_message(handle))
 
     def _moved(self, handle: MessageHandle) -> _Written:
         """Returns the record of a message that was moved, whose roll-back shows it. That does no harm even if the
@@ -164,14 +164,14 @@ class WriteAhead:
     async def _hold_pending(self, effect: effects.HoldPending, replaces_lost: bool) -> _Written:
         if effect.handle is not None:
             try:
-                return self._moved(await self._move(effect, effect.handle))
+                return self._moved(await self._move_held(effect, effect.handle))
             except ReceiptLost:
                 if not replaces_lost:
                     raise
                 # Somebody else holds the message: from the commit on, it is the new one that counts
         return await self._put_pending(effect, replace(effect.content, hint_id=effect.spare_hint_id))
 
-    async def _move(self, effect: effects.HoldPending | effects.TakeLease, handle: MessageHandle) -> MessageHandle:
+    async def _move_held(self, effect: effects.HoldPending | effects.TakeLease, handle: MessageHandle) -> MessageHandle:
         return await self._messages.move_pending(handle, effect.content, effect.visible)
 
     async def _put_claim(self, effect: effects.PutClaim, replaces_lost: bool) -> _Written:
@@ -192,7 +192,7 @@ class WriteAhead:
         etag = await self._add_row(row)
         if etag is None:
             return _Written()
-        return _Written(roll_back=lambda: self._pools.remove(row.task_queue_id, keys.pending(row), etag))
+        return _Written(roll_back=lambda: self._pools.remove_pool_row(row.task_queue_id, keys.pending(row), etag))
 
     async def _set_row_priority(self, effect: effects.SetRowPriority) -> _Written:
         pool, row, key = effect.row.task_queue_id, effect.row, keys.pending(effect.row)

@@ -48,7 +48,7 @@ class _Attempt:
     member_existed: bool = False
     """Whether an earlier call has added the member row. The task may then exist, or its commit may be under way."""
 
-    def note(self, task_id: str, task: Task | None) -> None:
+    def note_dependency(self, task_id: str, task: Task | None) -> None:
         """Notes a dependency that was read. One that was satisfied once during the call counts as that for good."""
         self.found[task_id] = task
         if task is not None:
@@ -94,20 +94,20 @@ class CreateTask:
         packed = await pack_definition(definition)
         attempt = _Attempt(definition, packed, task, self._stores.write_ahead(), now)
         try:
-            return await self._create(attempt)
+            return await self._create_from(attempt)
         except CommitInDoubt:
             raise  # the task may exist, and need all that was put
         except ApiError:
             await attempt.withdraw()
             raise
 
-    async def _create(self, attempt: _Attempt) -> Task:
+    async def _create_from(self, attempt: _Attempt) -> Task:
         """Creates the task. If this process does not know a dependency, it is read before any edge is written; if all
         are known, nothing is read ahead of the commit."""
         definition = attempt.definition
-        attempt.ahead.begin()
+        attempt.ahead.start_limit()
         unknown = self._recall(attempt)
-        beside: list[Awaitable[Any]] = [attempt.ahead.ensure(creation.create(attempt.task, attempt.now).ahead)]
+        beside: list[Awaitable[Any]] = [attempt.ahead.ensure(creation.decide_new_task(attempt.task, attempt.now).ahead)]
         if unknown:
             await together(*beside, self._look_up(attempt, unknown))
             beside = []
@@ -154,16 +154,16 @@ class CreateTask:
         async def look(task_id: str) -> None:
             nonlocal missing
             if missing < creation.MOST_NAMED:
-                await self._read(attempt, task_id)
+                await self._read_dependency(attempt, task_id)
                 missing += attempt.found[task_id] is None
 
         await in_waves(bounds.ROWS_AT_A_TIME, look, task_ids)
 
-    async def _read(self, attempt: _Attempt, task_id: str) -> None:
+    async def _read_dependency(self, attempt: _Attempt, task_id: str) -> None:
         task = await self._stores.tasks.status(task_id)
-        attempt.note(task_id, task)
+        attempt.note_dependency(task_id, task)
         if task is not None:
-            self._stores.known.note(task)
+            self._stores.known.note_task(task)
 
     async def _refused(self, attempt: _Attempt, refusal: InputError) -> Task:
         """Refuses the call for its dependencies, unless the task exists already: then that decides (contract 2.4)."""
@@ -188,9 +188,9 @@ class CreateTask:
         attempt.ahead.refuse_late()
         etag = await self._stores.tasks.edges.rewrite(required, dependent)
         if etag is not None:
-            attempt.roll_back.append(lambda: self._stores.tasks.edges.remove(required, dependent, etag))
+            attempt.roll_back.append(lambda: self._stores.tasks.edges.remove_task_edge(required, dependent, etag))
         if not attempt.is_satisfied(required):
-            await self._read(attempt, required)
+            await self._read_dependency(attempt, required)
 
     async def _look_at_group(self, attempt: _Attempt) -> None:
         """Writes the remaining edges, and then reads the states of the dependencies from the group's member rows. One
@@ -201,7 +201,7 @@ class CreateTask:
         waiting = [each for each in edges.required if each != definition.task_id and not attempt.is_satisfied(each)]
         resolved, unknown = await self._stores.edges.member_states(definition.task_group_id, waiting)
         attempt.states |= resolved
-        await in_waves(bounds.ROWS_AT_A_TIME, lambda task_id: self._read(attempt, task_id), unknown)
+        await in_waves(bounds.ROWS_AT_A_TIME, lambda task_id: self._read_dependency(attempt, task_id), unknown)
 
     async def _commit(self, attempt: _Attempt) -> Task:
         """Commits the task. Dependencies that are satisfied by now count; with all of them, it gets its first run."""
@@ -215,18 +215,18 @@ class CreateTask:
         if definition.dependencies and task.is_free:
             task = transitions.with_first_run(task, runtime.now(), runtime.slugid())
         attempt.task = task
-        decision = creation.create(task, runtime.now())
+        decision = creation.decide_new_task(task, runtime.now())
         try:
-            created = await self._executor.create(decision, definition, attempt.packed, attempt.ahead)
+            created = await self._executor.carry_out_creation(decision, definition, attempt.packed, attempt.ahead)
         except CommitLost as lost:
             return await self._found(attempt, lost.latest)
-        self._stores.known.note(created.task)
+        self._stores.known.note_task(created.task)
         return created.task
 
     async def _found(self, attempt: _Attempt, existing: Loaded) -> Task:
         """Answers for a task that exists already. If its definition is equal, announces it again and rolls back what
         this call has put. Raises RequestConflict for another definition."""
-        self._stores.known.note(existing.task)
+        self._stores.known.note_task(existing.task)
         await self._drop_shared_row(attempt, existing.task)
         creation.refuse_other_definition(attempt.definition, existing.definition, existing.task)
         now = self._stores.runtime.now()
@@ -237,9 +237,9 @@ class CreateTask:
     async def _drop_shared_row(self, attempt: _Attempt, existing: Task) -> None:
         """Deletes the pending row if nobody owns it: the task was finally created by a call at another time. Calls in
         the same millisecond use the same row key."""
-        for effect in creation.create(attempt.task, attempt.now).ahead:
+        for effect in creation.decide_new_task(attempt.task, attempt.now).ahead:
             if isinstance(effect, AddPendingRow) and attempt.ahead.existed_before(effect):
                 if existing.runs and existing.runs[0].scheduled == effect.row.scheduled:
                     return
                 orphan = ChangePoolRows(remove=(effect.row,))
-                await self._stores.pools.change([orphan])
+                await self._stores.pools.change_pool_rows([orphan])

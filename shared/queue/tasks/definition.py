@@ -169,7 +169,7 @@ def satisfied_by(definition: Definition, states: Mapping[str, State]) -> int:
     return satisfied
 
 
-def create(task: Task, now: datetime) -> Decision:
+def decide_new_task(task: Task, now: datetime) -> Decision:
     """Decides createTask: returns the decision for a new task, with the writes ahead of its commit and its events."""
     ahead = (put_deadline(task), *(put_pending_run(task, 0) if task.runs else ()))
     return replace(create_again(task, now), task=task, ahead=ahead)

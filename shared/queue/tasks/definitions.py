@@ -98,13 +98,13 @@ class Definitions:
         share = share or self.share()
         if packed.memory < bounds.SMALL_DEFINITION:
             share.count(packed.memory)
-            return await self._read(task_id, packed, keep=keep)
+            return await self._read_definition(task_id, packed, keep=keep)
         place = await share.take(packed.memory, 2 * packed.memory)
         try:
-            kept = self.get(task_id)  # another call may have read it while this one waited
+            kept = self.kept_definition(task_id)  # another call may have read it while this one waited
             if kept is not None and kept.fingerprint == packed.fingerprint:
                 return kept.definition
-            definition = await self._read(task_id, packed, keep=keep)
+            definition = await self._read_definition(task_id, packed, keep=keep)
             self.memory.shrink(place, packed.memory)
             self.memory.free_with(definition, place)
             return definition
@@ -148,9 +148,9 @@ class Definitions:
             if not self.memory.try_take(place):
                 return
             self.memory.free_with(definition, place)
-        self.put(definition, packed.fingerprint, packed.memory)
+        self.remember(definition, packed.fingerprint, packed.memory)
 
-    async def _read(self, task_id: str, packed: PackedDefinition, *, keep: bool) -> Definition:
+    async def _read_definition(self, task_id: str, packed: PackedDefinition, *, keep: bool) -> Definition:
         whole = packed
         if packed.whole is not None:
             start, end = keys.REST_OF_DEFINITION
@@ -159,10 +159,10 @@ class Definitions:
         text = await unpacked_text(whole)
         definition = Definition(task_id=task_id, body=read_back(text))
         if keep:
-            self.put(definition, packed.fingerprint, memory_of(text))
+            self.remember(definition, packed.fingerprint, memory_of(text))
         return definition
 
-    def get(self, task_id: str) -> Cached | None:
+    def kept_definition(self, task_id: str) -> Cached | None:
         """Returns the definition of a task that has not expired."""
         entry = self._entries.get(task_id)
         if entry is None:
@@ -175,7 +175,7 @@ class Definitions:
             self._large.move_to_end(task_id)
         return entry
 
-    def put(self, definition: Definition, fingerprint: str, weight: int) -> None:
+    def remember(self, definition: Definition, fingerprint: str, weight: int) -> None:
         """Remembers a definition, and forgets those that were not used for longest if it gets too much. The caller has
         taken room for a large one before."""
         self.forget(definition.task_id)

@@ -53,12 +53,12 @@ class PendingRows:
         """Counts one expected row less, and writes the collected rows once no further one is expected."""
         self._expected -= 1
         if self._expected == 0 and self.waiting:
-            writing = asyncio.create_task(together(*starmap(self._write, self.waiting.items())))
+            writing = asyncio.create_task(together(*starmap(self._write_pending, self.waiting.items())))
             self.waiting = defaultdict(list)
             self._writes.add(writing)
             writing.add_done_callback(self._writes.discard)
 
-    async def _write(self, task_queue_id: str, rows: list[tuple[PoolRow, asyncio.Future[str | None]]]) -> None:
+    async def _write_pending(self, task_queue_id: str, rows: list[tuple[PoolRow, asyncio.Future[str | None]]]) -> None:
         futures = [written for _, written in rows]
         try:
             etags = await self.pools.add_pending_together(task_queue_id, [row for row, _ in rows])

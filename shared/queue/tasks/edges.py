@@ -84,11 +84,11 @@ class TaskEdges:
             await self._tables.transact(keys.TASKS, required, [Upsert(key, {})])
             return None
 
-    async def remove(self, required: str, dependent: str, etag: str) -> None:
+    async def remove_task_edge(self, required: str, dependent: str, etag: str) -> None:
         """Removes an edge if it is still as it was written or read."""
         await try_transact(self._tables, keys.TASKS, required, [Delete(keys.dependent(dependent), etag)])
 
-    async def page(
+    async def task_edge_page(
         self, required: str, *, start: str | None = None, end: str | None = None, limit: int
     ) -> tuple[list[Edge], list[Waiting], str | None]:
         """Returns a page of edges out of a task in the order of taskId, then of the uploads that wait for their commit,
@@ -123,16 +123,16 @@ class GroupEdges:
         """Writes edges that did not fit into the transaction of the member row, which has come before. They are written
         only while the member row is there: what leads to it leads to them. Raises ServiceUnavailable."""
 
-        async def write(some: Sequence[str]) -> None:
+        async def write_edges(some: Sequence[str]) -> None:
             edges = [Upsert(keys.unblocks(task_id, dependent), {}) for task_id in some]
             if await try_transact(self._tables, keys.GROUPS, task_group_id, [member, *edges]) is None:
                 raise ServiceUnavailable("the call took too long; send it again")
 
         member, room = Merge(keys.member(dependent), {}), MAX_OPERATIONS - 1
         starts = range(0, len(required), room)
-        await in_waves(bounds.TRANSACTIONS_AT_A_TIME, write, [required[start : start + room] for start in starts])
+        await in_waves(bounds.TRANSACTIONS_AT_A_TIME, write_edges, [required[start : start + room] for start in starts])
 
-    async def page(
+    async def group_edge_page(
         self, task_group_id: str, required: str, *, start: str | None = None, end: str | None = None, limit: int
     ) -> tuple[list[Edge], str | None]:
         """Returns a page of a task's edges in the order of taskId, up to `end`, and where the next one starts."""
@@ -146,7 +146,7 @@ class GroupEdges:
         """Returns a reader of the edges out of these tasks, and of the edges of other tasks that lie between them."""
         ranges = [keys.unblocked(task_id) for task_id in sorted(task_ids)]
 
-        async def read(start: str | None) -> tuple[Sequence[Row], str | None]:
+        async def read_edges(start: str | None) -> tuple[Sequence[Row], str | None]:
             page = await self._tables.query(
                 keys.GROUPS, task_group_id, start=start or ranges[0][0], end=ranges[-1][1], select=()
             )
@@ -155,9 +155,9 @@ class GroupEdges:
             following = next(first for first, end in ranges if end > page.resume)
             return page.rows, max(page.resume, following)
 
-        return PageReader(read)
+        return PageReader(read_edges)
 
-    async def remove(self, task_group_id: str, required: str, edge: Edge) -> None:
+    async def remove_group_edge(self, task_group_id: str, required: str, edge: Edge) -> None:
         """Removes an edge if it is still as it was read."""
         deletion = Delete(keys.unblocks(required, edge.dependent), edge.etag)
         await try_transact(self._tables, keys.GROUPS, task_group_id, [deletion])
@@ -179,10 +179,10 @@ class GroupEdges:
                     break
                 pages.skip_to(keys.member(remaining[0]))
 
-        async def read(task_id: str) -> None:
-            rows[task_id] = await self._tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
+        async def read_member(task_id: str) -> None:
+            rows[task_id] = await self._tables.get_row(keys.GROUPS, task_group_id, keys.member(task_id))
 
-        await in_waves(bounds.ROWS_AT_A_TIME, read, remaining)
+        await in_waves(bounds.ROWS_AT_A_TIME, read_member, remaining)
         states = {task_id: settled_state(row) for task_id, row in rows.items()}
         resolved = {task_id: state for task_id, state in states.items() if isinstance(state, State)}
         return resolved, [task_id for task_id, state in states.items() if state is Unsettled.UNKNOWN]

@@ -117,20 +117,20 @@ async def create_task(services: QueueServices, call: Call) -> Annotated[Json, mo
 @ENDPOINTS("scheduleTask", "POST /task/<taskId>/schedule", "Schedule Defined Task", scopes=_moving("schedule"))
 async def schedule_task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
     """Schedules an unscheduled task, whatever its dependencies. A task with runs is not changed."""
-    return await _move(services, call, services.lifecycle.schedule, "scheduled")
+    return await _move_task(services, call, services.lifecycle.schedule, "scheduled")
 
 
 @ENDPOINTS("rerunTask", "POST /task/<taskId>/rerun", "Rerun a Resolved Task", scopes=_moving("rerun"))
 async def rerun_task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
     """Gives a resolved or unscheduled task another run and its full number of retries. A pending or running task is not
     changed."""
-    return await _move(services, call, services.lifecycle.rerun, "rerun")
+    return await _move_task(services, call, services.lifecycle.rerun, "rerun")
 
 
 @ENDPOINTS("cancelTask", "POST /task/<taskId>/cancel", "Cancel Task", scopes=_moving("cancel"))
 async def cancel_task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
     """Resolves an unresolved task as `exception` with reason `canceled`. A resolved task is not changed."""
-    return await _move(services, call, services.lifecycle.cancel, "canceled")
+    return await _move_task(services, call, services.lifecycle.cancel, "canceled")
 
 
 @ENDPOINTS(
@@ -148,7 +148,7 @@ async def change_task_priority(services: QueueServices, call: Call) -> Annotated
     async def change(read: Loaded, entry: Entry) -> Task:
         return await services.lifecycle.change_priority(read, priority, entry)
 
-    return await _move(services, call, change, "priority changed", f"to {priority}")
+    return await _move_task(services, call, change, "priority changed", f"to {priority}")
 
 
 @ENDPOINTS(
@@ -182,7 +182,7 @@ async def statuses(services: QueueServices, call: Call) -> Annotated[Json, model
     return {"statuses": [{"taskId": task_id, "status": status} for task_id, status in found], **following(None)}
 
 
-async def _move(
+async def _move_task(
     services: QueueServices, call: Call, move: Callable[[Loaded, Entry], Awaitable[Task]], action: str, detail: str = ""
 ) -> Mapping[str, Any]:
     """Moves a task by a call that is audited. The task's stored properties decide who may make it (contract 1.5, H)."""

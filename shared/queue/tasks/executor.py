@@ -260,11 +260,11 @@ class Executor:
             committed = await self._stores.tasks.commit(read, ahead.in_force(decision.task, decision.ahead))
             note_transition(self._runtime.meter, read.task, decision.task)
             if decision.task.is_resolved:
-                self._stores.known.note(decision.task)
+                self._stores.known.note_task(decision.task)
         await ahead.withdraw(keep=decision.ahead)
         return committed
 
-    async def create(
+    async def carry_out_creation(
         self, decision: Decision, definition: Definition, packed: PackedDefinition, ahead: WriteAhead
     ) -> Loaded:
         """Carries out the decision to create a task: there is nothing to read, and a lost race is for the caller. A
@@ -274,7 +274,7 @@ class Executor:
         await ahead.ensure(decision.ahead)
         ahead.refuse_late()
         task = ahead.in_force(decision.task, decision.ahead)
-        created = await self._stores.tasks.create(definition, packed, task)
+        created = await self._stores.tasks.commit_new(definition, packed, task)
         if ahead.is_later_than(ORPHAN_AFTER):
             await self._stores.tasks.undo(created, packed)
             raise ServiceUnavailable("the call took too long; send it again")
@@ -293,7 +293,7 @@ class Executor:
     async def _carry_out(self, effect: After) -> None:
         match effect:
             case effects.RemoveMessage():
-                await self._stores.messages.remove(effect.handle)
+                await self._stores.messages.remove_message(effect.handle)
             case effects.ShowPending():
                 # The call that holds the lease releases it, or it becomes visible at takenUntil.
                 with suppress(ReceiptLost):
@@ -301,7 +301,7 @@ class Executor:
                     if effect.visible is None:  # whoever was woken by its announcement may have looked before
                         self._stores.announcer.wake(effect.content.task_queue_id)
             case effects.ChangePoolRows():
-                await self._stores.pools.change([effect])
+                await self._stores.pools.change_pool_rows([effect])
             case effects.ReturnRow():
                 await self._stores.pools.give_back(effect)
             case effects.RewriteMember():

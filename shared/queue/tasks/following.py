@@ -53,7 +53,7 @@ class Following:
         """Returns how long the message of a resolution that is about to be committed is hidden."""
         return FOLLOWED_DELAY if self._places.waiting < self._most_waiting else RESOLVED_DELAY
 
-    def begin(self, task: Task, effects: Sequence[Ahead], ahead: WriteAhead) -> None:
+    def follow_up_commit(self, task: Task, effects: Sequence[Ahead], ahead: WriteAhead) -> None:
         """Follows up what was committed, if it is a resolution, in its turn. Returns at once."""
         if not task.is_resolved or not self._most_waiting:
             return
@@ -83,7 +83,7 @@ class Following:
         """Does the work. Returns False if it is left to the message."""
         try:
             await self._resolution.resolved_due(message)
-            await self._stores.messages.remove(handle)
+            await self._stores.messages.remove_message(handle)
         except (StorageUnavailable, ServiceUnavailable) as failure:
             reason = type(failure).__name__
             log.warning("the resolution of task %s is left to its message: %s", message.task_id, reason, extra=_LEFT)

@@ -87,12 +87,12 @@ class KnownStatuses:
         self._known: Memo[str, Known] = Memo(replace(remembered.STATUSES, capacity=capacity))
         self._committed: Memo[str, tuple[Task, str]] = Memo(replace(remembered.COMMITTED, capacity=most_committed))
 
-    def begin(self) -> Moment:
+    def new_moment(self) -> Moment:
         """Returns a new moment: before a read or a commit is sent, or after a row was seen."""
         self._order += 1
         return Moment(self._order, self._now())
 
-    def get(self, task_id: str) -> Known | None:
+    def known_status(self, task_id: str) -> Known | None:
         """Returns what is known of a task, if anything."""
         return self._known.get(task_id)
 
@@ -129,12 +129,12 @@ class KnownStatuses:
     def saw_member(self, task_id: str, etag: str, seen: Moment | None = None) -> None:
         """Notes the ETag of the member row, which a read has shown or a write has made before `seen` (now if None)."""
         known = self._entry(task_id)
-        known.member = _later(known.member, etag, seen or self.begin())
+        known.member = _later(known.member, etag, seen or self.new_moment())
 
     def saw_pending(self, task_id: str, run_id: int, etag: str, seen: Moment | None = None) -> None:
         """Notes the ETag of the index row of a pending run, as `saw_member`."""
         known = self._entry(task_id)
-        known.pending = _later(known.pending, f"{run_id} {etag}", seen or self.begin())
+        known.pending = _later(known.pending, f"{run_id} {etag}", seen or self.new_moment())
 
     def _entry(self, task_id: str) -> Known:
         known = self._known.get(task_id) or Known()
@@ -188,11 +188,11 @@ class GroupStatuses:
         self._now = runtime.now
         self._vouchers: Memo[tuple[str, datetime, bool], _Vouchers] = Memo(remembered.VOUCHERS, runtime.now)
 
-    def begin(self) -> Moment:
+    def present_moment(self) -> Moment:
         """Returns the present moment, which must be taken before a page of members is read."""
-        return self._known.begin()
+        return self._known.new_moment()
 
-    async def of(
+    async def known_among(
         self, task_group_id: str, start: str, limit: int, begun: Moment, members: Sequence[Member]
     ) -> dict[str, Task]:
         """Returns the tasks of a page of member rows whose status is known without a read, as of a second ago or later.
@@ -200,12 +200,12 @@ class GroupStatuses:
         Raises StorageUnavailable."""
         found: dict[str, Task] = {}
         candidates: dict[str, _Candidates] = {}
-        seen, now = self._known.begin(), self._now()
+        seen, now = self._known.new_moment(), self._now()
         for member in members:
             if member.final is not None and member.definition is not None:
                 continue
             self._known.saw_member(member.task_id, member.etag, seen)
-            known = self._known.get(member.task_id)
+            known = self._known.known_status(member.task_id)
             if known is None or known.task is None or known.since is None or known.task.task_group_id != task_group_id:
                 continue
             task, age = known.task, now - known.since.at
@@ -215,7 +215,7 @@ class GroupStatuses:
                 candidates.setdefault(task.task_queue_id, []).append((member, known, task))
 
         many = [(pool, tasks) for pool, tasks in candidates.items() if len(tasks) >= FEW]
-        read = await in_waves(bounds.POOLS_AT_A_TIME, lambda each: self._read(*each), many)
+        read = await in_waves(bounds.POOLS_AT_A_TIME, lambda each: self._vouchers_for(*each), many)
         unscheduled: dict[str, tuple[Known, Task]] = {}
         latest = 0
         for (_, tasks), vouchers in zip(many, read, strict=True):
@@ -240,21 +240,21 @@ class GroupStatuses:
         self._known.saw_pending(task.task_id, task.last_run_id, etag, vouchers.seen)
         return known.is_pending(task.last_run_id, etag)
 
-    async def _read(self, task_queue_id: str, tasks: _Candidates) -> _Vouchers:
+    async def _vouchers_for(self, task_queue_id: str, tasks: _Candidates) -> _Vouchers:
         """Returns the pool's index, at most a second old, of the runs since the hour of the oldest of these tasks: so
         the pages of a group share one reading."""
         with_claimed = any(task.state is State.UNSCHEDULED for _, _, task in tasks)
         hour = min(_since(known, task) for _, known, task in tasks).replace(minute=0, second=0, microsecond=0)
         key, most = (task_queue_id, hour, with_claimed), max(1, len(tasks) // TASKS_A_PAGE)
 
-        async def read() -> _Vouchers:
+        async def read_vouchers() -> _Vouchers:
             began = self._now()
             pending, indexed = await self._index.etags(task_queue_id, hour, most, with_claimed=with_claimed)
-            vouchers = _Vouchers(pending, indexed, self._known.begin())
+            vouchers = _Vouchers(pending, indexed, self._known.new_moment())
             self._vouchers.put(key, vouchers, read=began)
             return vouchers
 
-        return self._vouchers.get(key) or await self._vouchers.read_anew(key, read)
+        return self._vouchers.get(key) or await self._vouchers.read_anew(key, read_vouchers)
 
 
 _VOUCHED = frozenset({State.PENDING, State.UNSCHEDULED})
@@ -280,7 +280,7 @@ class KnownTasks:
         self._known: Memo[str, tuple[str, datetime, datetime | None]] = Memo(remembered.DEPENDENCIES)
         """Group, expiration, and when it was resolved."""
 
-    def note(self, task: Task) -> None:
+    def note_task(self, task: Task) -> None:
         """Notes that a task exists, and when it was resolved, which what is read too late does not show."""
         before = self._known.get(task.task_id)
         resolved = task.last_run.resolved if task.is_resolved else before and before[2]

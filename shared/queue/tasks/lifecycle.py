@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from shared.auth.audit import Entry, note
+from shared.auth.audit import Entry, note_change
 from shared.base.frozen import dataclass, replace
 from shared.base.priority import Priority
 from shared.queue.groups.store import NumberPassed
@@ -41,11 +41,11 @@ class Lifecycle:
     async def schedule(self, read: Loaded, entry: Entry | None = None) -> Task:
         """Implements scheduleTask."""
         hint_id = self._stores.runtime.slugid()
-        return await self._move(read, lambda read, now: transitions.schedule(read.task, now, hint_id), entry)
+        return await self._audited(read, lambda read, now: transitions.schedule(read.task, now, hint_id), entry)
 
     async def cancel(self, read: Loaded, entry: Entry | None = None) -> Task:
         """Implements cancelTask."""
-        return await self._move(read, lambda read, now: transitions.cancel(read.task, now), entry)
+        return await self._audited(read, lambda read, now: transitions.cancel(read.task, now), entry)
 
     async def rerun(self, read: Loaded, entry: Entry | None = None) -> Task:
         """Implements rerunTask. It comes after calls on the group that were answered before, also for an open task."""
@@ -75,7 +75,7 @@ class Lifecycle:
             return decide
 
         moved = await self._in_order(read, as_of, entry)
-        note(entry, True)
+        note_change(entry, True)
         return moved
 
     async def _in_order(self, read: Loaded, as_of: Callable[..., Decide], entry: Entry | None) -> Task:
@@ -87,17 +87,17 @@ class Lifecycle:
         known = self._stores.groups.known(read.task.task_group_id)
         number, new_id = 0 if known is None else known.number, self._stores.runtime.slugid
         try:
-            return await self._move(read, as_of(number, new_id(), is_read=False), entry)
+            return await self._audited(read, as_of(number, new_id(), is_read=False), entry)
         except NumberPassed as passed:
             again = as_of(passed.number, new_id(), is_read=True)
-            return await self._move(await self.existing(read.task.task_id), again, entry)
+            return await self._audited(await self.existing(read.task.task_id), again, entry)
 
-    async def _move(self, read: Loaded, decide: Decide, entry: Entry | None) -> Task:
+    async def _audited(self, read: Loaded, decide: Decide, entry: Entry | None) -> Task:
         def deciding(read: Loaded, now: datetime) -> Decision:
-            note(entry, False)
+            note_change(entry, False)
             before, decision = read.task, decide(read, now)
             after = decision.task or before
-            note(entry, (after.runs, after.priority) != (before.runs, before.priority))
+            note_change(entry, (after.runs, after.priority) != (before.runs, before.priority))
             return decision
 
         moved = await self._executor.carry_out(read, deciding, self._executor.write_ahead(read))

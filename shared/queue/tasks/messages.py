@@ -64,13 +64,13 @@ class Messages:
         """Puts a pending message, to be seen at once or as a lease."""
         queue = pending_queue(content.task_queue_id, priority)
         text = self._pending_text(queue, content)
-        return _handle(queue, await self._queues.put(queue, text, visible_in=self._delay(visible)))
+        return _handle(queue, await self._queues.put_message(queue, text, visible_in=self._delay(visible)))
 
     async def move_pending(
         self, handle: MessageHandle, content: PendingContent, visible: datetime | None
     ) -> MessageHandle:
         """Moves a pending message in time and to another run. Raises ReceiptLost."""
-        return await self._move(handle, visible, self._pending_text(handle.queue, content))
+        return await self._update_message(handle, visible, self._pending_text(handle.queue, content))
 
     async def show(self, handle: MessageHandle) -> None:
         """Shows a message at once, unless somebody has received it meanwhile."""
@@ -95,7 +95,7 @@ class Messages:
         messages: list[PendingMessage] = []
         removed = 0
         while True:
-            taken = await self._queues.get(queue, count=count - len(messages), hidden_for=hidden_for)
+            taken = await self._queues.get_messages(queue, count=count - len(messages), hidden_for=hidden_for)
             before = removed
             for message in taken:
                 try:
@@ -103,7 +103,7 @@ class Messages:
                 except MalformedMessage:
                     removed += 1
                     with suppress(StorageUnavailable):  # it will be received again; do not lose the others
-                        await self.remove(_handle(queue, message.receipt))
+                        await self.remove_message(_handle(queue, message.receipt))
             if removed == before or removed >= MAX_MESSAGES:
                 return messages
 
@@ -139,11 +139,11 @@ class Messages:
         body = bodies.ClaimBody(
             task_id=claim.task_id, run_id=claim.run_id, put=put or self._now(), started=claim.started
         )
-        return await self.put(body, self._delay(claim.taken_until))
+        return await self.put_body(body, self._delay(claim.taken_until))
 
     async def move_claim(self, handle: MessageHandle, taken_until: datetime) -> MessageHandle:
         """Moves a claim message to another takenUntil. Raises ReceiptLost."""
-        return await self._move(handle, taken_until, None)
+        return await self._update_message(handle, taken_until, None)
 
     async def put_deadline(self, message: PutDeadline, put: datetime | None = None) -> MessageHandle:
         """Puts a deadline message, visible some time after the deadline, or earlier if that is over 7 days away."""
@@ -153,37 +153,37 @@ class Messages:
             scheduler_id=message.scheduler_id,
             put=put or self._now(),
         )
-        return await self.put(body, self._delay(message.deadline + self._deadline_delay))
+        return await self.put_body(body, self._delay(message.deadline + self._deadline_delay))
 
     async def put_resolved(self, message: PutResolved, visible_in: timedelta = RESOLVED_DELAY) -> MessageHandle:
         """Puts a resolved message, ahead of its commit."""
         body = bodies.ResolvedBody(
             task_id=message.task_id, run_id=message.run_id, put=self._now(), at_deadline=message.at_deadline
         )
-        return await self.put(body, visible_in.total_seconds())
+        return await self.put_body(body, visible_in.total_seconds())
 
     async def put_pointer(self, pointer: str) -> MessageHandle:
         """Puts a pointer to an event that could not be sent."""
         self._meter.add(EVENTS_DEFERRED)
-        return await self.put(bodies.EventBody(pointer=pointer), 0)
+        return await self.put_body(bodies.EventBody(pointer=pointer), 0)
 
     async def poison(self, queue: str, text: str) -> None:
         """Puts a message that cannot be handled into its poison queue, cut to what fits. A message that this service
         did not write may have become too long: what is not valid UTF-8 was replaced by more bytes."""
         self._meter.add(POISONED, queue)
         content = text.encode()[: MAX_MESSAGE // 4 * 3]
-        await self._queues.put(poison_queue(queue), base64.b64encode(content).decode())
+        await self._queues.put_message(poison_queue(queue), base64.b64encode(content).decode())
 
-    async def remove(self, handle: MessageHandle) -> None:
+    async def remove_message(self, handle: MessageHandle) -> None:
         """Removes a message; when it is gone or another call holds it, its reader will recognise it as an orphan."""
         with suppress(ReceiptLost):
-            await self._queues.delete(handle.queue, _receipt(handle))
+            await self._queues.delete_message(handle.queue, _receipt(handle))
 
-    async def put(self, body: bodies.Body, delay: float) -> MessageHandle:
+    async def put_body(self, body: bodies.Body, delay: float) -> MessageHandle:
         """Puts a message into its internal queue, to be seen after a delay in seconds."""
-        return _handle(body.queue, await self._queues.put(body.queue, body.text(), visible_in=delay))
+        return _handle(body.queue, await self._queues.put_message(body.queue, body.text(), visible_in=delay))
 
-    async def _move(self, handle: MessageHandle, visible: datetime | None, text: str | None) -> MessageHandle:
+    async def _update_message(self, handle: MessageHandle, visible: datetime | None, text: str | None) -> MessageHandle:
         receipt = await self._queues.update(handle.queue, _receipt(handle), visible_in=self._delay(visible), text=text)
         return _handle(handle.queue, receipt)
 

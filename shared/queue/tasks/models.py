@@ -128,7 +128,7 @@ class TaskDefinitionAndStatus(types.Closed):
 
 
 class TasksRequest(types.Closed):
-    """Which tasks."""
+    """The tasks that are asked about."""
 
     taskIds: list[str] = Field(default=[])
 

@@ -112,7 +112,7 @@ class Reconciler:
             left -= 1
             if left == 0:
                 break
-        await pools.queues.note(task_queue_id, {CHECKED_TO: pages.resume or ""})
+        await pools.queues.write_properties(task_queue_id, {CHECKED_TO: pages.resume or ""})
         return looked_into
 
     async def _check_claimed(self, task_queue_id: str) -> int:
@@ -162,7 +162,7 @@ class Reconciler:
             loaded = None
         if loaded is None or row.run_id > loaded.task.last_run_id:
             if looked - row.written > ORPHAN_AFTER:
-                await self._stores.pools.remove(task_queue_id, row.key, row.etag)
+                await self._stores.pools.remove_pool_row(task_queue_id, row.key, row.etag)
             return
         task, run = loaded.task, loaded.task.runs[row.run_id]
         if run.state is State.PENDING and run.scheduled == row.since:
@@ -177,14 +177,14 @@ class Reconciler:
                 # A change of priority died, or raced with another one: the message was looked for in the wrong band.
                 await self._stores.pools.set_priority(task_queue_id, row.key, task.priority, row.etag)
             return
-        await self._stores.pools.remove(task_queue_id, row.key, row.etag)
+        await self._stores.pools.remove_pool_row(task_queue_id, row.key, row.etag)
 
     async def _remove_overdue(self, task_queue_id: str, row: IndexRow) -> None:
         """Removes a row that is left over so long after the deadline. If its task is unresolved, the task has lost its
         deadline message, which is put again."""
         task = await self._stores.tasks.status(row.task_id)
         if task is None or task.is_resolved or task.task_queue_id != task_queue_id:
-            await self._stores.pools.remove(task_queue_id, row.key, row.etag)
+            await self._stores.pools.remove_pool_row(task_queue_id, row.key, row.etag)
         else:
             await self._stores.messages.put_deadline(transitions.put_deadline(task))
 

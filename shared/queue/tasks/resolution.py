@@ -79,23 +79,23 @@ class Resolution:
         run = self._run(read.task, message.run_id)
         if run is None:
             if looked - message.put < ORPHAN_AFTER:  # its commit may still come
-                await self._put(message, visible_in=message.delay, delay=UNCOMMITTED_RESOLUTION.after(message.delay))
+                await self._put_on(message, visible_in=message.delay, delay=UNCOMMITTED_RESOLUTION.after(message.delay))
         elif (
             message.run_id < read.task.last_run_id
             and read.task.runs[message.run_id + 1].reason_created in RETRY_OF.values()
         ):
             return  # it was followed by its retry: then it resolved only itself, not the task
         else:
-            await self._page(_Page(read, run, message), at_once)
+            await self._handle_page(_Page(read, run, message), at_once)
 
-    async def _page(self, page: _Page, at_once: Surroundings | None) -> None:
+    async def _handle_page(self, page: _Page, at_once: Surroundings | None) -> None:
         """Handles a page of edges and uploads. The message of the next page is put first. The first page also settles
         the task. Messages for what has to be looked at again are put last: a page that is retried would put them again.
         A page that fails is put again, as a message that ends where the next page starts: a retry of the whole message
         would put one for the next page again."""
         try:
             await together(*self._work(page, at_once))
-            await together(*(self._put(page.message, visible_in=wait, **left) for wait, left in page.left))
+            await together(*(self._put_on(page.message, visible_in=wait, **left) for wait, left in page.left))
         except Exception:
             if not page.is_continued:
                 raise
@@ -104,13 +104,13 @@ class Resolution:
             )
             ends = {"end": page.end, "group_end": page.group_end, "delay": UNCOMMITTED_RESOLUTION.first}
             ends |= {"attempts": 0, "waits": 0}  # a message of its own, with tries of its own
-            await self._stores.messages.put(page.message.model_copy(update=ends), UNCOMMITTED_RESOLUTION.first)
+            await self._stores.messages.put_body(page.message.model_copy(update=ends), UNCOMMITTED_RESOLUTION.first)
             return
         task, deadline = page.read.task, page.read.task.handles.deadline
         # Only while the task is still resolved as read: a rerun has put a new one.
         is_as_read = task.is_resolved and task.generation == page.run.generation
         if page.message.is_whole and page.is_last and is_as_read and deadline is not None:
-            await self._stores.messages.remove(deadline)
+            await self._stores.messages.remove_message(deadline)
         if page.run.resolved is not None and (page.message.is_whole or page.message.start is not None):
             runtime = self._stores.runtime
             runtime.meter.record(FAN_OUT_LAG, (runtime.now() - page.run.resolved).total_seconds())
@@ -140,7 +140,7 @@ class Resolution:
         if at_once is not None and message.end is None:
             edges, uploads, rest = at_once.edges, at_once.uploads, None
         else:
-            edges, uploads, rest = await self._stores.tasks.edges.page(
+            edges, uploads, rest = await self._stores.tasks.edges.task_edge_page(
                 task.task_id, start=message.start, end=message.end, limit=bounds.EDGES_AT_A_TIME
             )
         if rest is not None:
@@ -154,7 +154,7 @@ class Resolution:
         """Follows the edges in the task's group."""
         message, task = page.message, page.read.task
         end = message.group_end if message.start is None else message.end
-        edges, rest = await self._stores.edges.page(
+        edges, rest = await self._stores.edges.group_edge_page(
             task.task_group_id, task.task_id, start=message.start, end=end, limit=bounds.EDGES_AT_A_TIME
         )
         if rest is not None:
@@ -166,7 +166,7 @@ class Resolution:
         await self._fan_out(page, edges, in_group=True)
 
     async def _go_on(self, page: _Page, start: str, end: str | None) -> None:
-        await self._put(page.message, visible_in=0, start=start, end=end)
+        await self._put_on(page.message, visible_in=0, start=start, end=end)
         page.is_continued = True
 
     @staticmethod
@@ -176,12 +176,12 @@ class Resolution:
             return None
         return task.runs[run_id]
 
-    async def _put(self, message: ResolvedBody, *, visible_in: float, **left: Any) -> None:
+    async def _put_on(self, message: ResolvedBody, *, visible_in: float, **left: Any) -> None:
         """Puts another message of the run, for what is `left` of its work."""
         body = ResolvedBody(
             task_id=message.task_id, run_id=message.run_id, put=message.put, at_deadline=message.at_deadline, **left
         )
-        await self._stores.messages.put(body, visible_in)
+        await self._stores.messages.put_body(body, visible_in)
 
     async def _fan_out(self, page: _Page, edges: Sequence[Edge], *, in_group: bool) -> None:
         """Satisfies the dependents of a page. Those that do not exist yet are looked at again, until their edges are
@@ -212,9 +212,9 @@ class Resolution:
 
     async def _remove_edge(self, task: Task, edge: Edge, *, in_group: bool) -> None:
         if in_group:
-            await self._stores.edges.remove(task.task_group_id, task.task_id, edge)
+            await self._stores.edges.remove_group_edge(task.task_group_id, task.task_id, edge)
         else:
-            await self._stores.tasks.edges.remove(task.task_id, edge.dependent, edge.etag)
+            await self._stores.tasks.edges.remove_task_edge(task.task_id, edge.dependent, edge.etag)
 
     async def _follow(self, page: _Page, dependent: str, rows: PendingRows) -> bool:
         """Satisfies a dependent. Returns whether it exists."""
@@ -248,7 +248,7 @@ class Resolution:
         work: list[Awaitable[Any]] = [self._inside(page), self._check_group(page, due)]
         if page.run.reason_created is not Created.EXCEPTION:
             rows = ChangePoolRows(remove=(row_of(task, run_id),))
-            work.append(self._stores.pools.change([rows]))
+            work.append(self._stores.pools.change_pool_rows([rows]))
         await together(*work)
 
     async def _check_group(self, page: _Page, due: str | None) -> None:

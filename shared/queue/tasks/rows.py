@@ -101,7 +101,7 @@ class TaskStore:
     async def load_again(self, loaded: Loaded) -> Loaded:
         """Reads a task again that may have changed, but not its definition. Raises ResourceNotFound."""
         task_id = loaded.task.task_id
-        since = self._known.begin()
+        since = self._known.new_moment()
         read = await self._status(task_id, since)
         if read is None:
             raise ResourceNotFound(f"task {task_id} does not exist")
@@ -114,7 +114,7 @@ class TaskStore:
         """Returns an unresolved task as this process has committed it last, if it is kept, without a request. Other
         commits may have followed. So it may only be used for a commit, which is conditional on its ETag. Its definition
         counts as part of `share`. Raises NoRoom."""
-        committed, cached = self._known.committed(task_id), self.definitions.get(task_id)
+        committed, cached = self._known.committed(task_id), self.definitions.kept_definition(task_id)
         if committed is None or cached is None:
             return None
         task, etag = committed
@@ -127,7 +127,7 @@ class TaskStore:
     async def find(self, task_id: str) -> Found | None:
         """Returns the task with its definition as it is stored or kept: one request. Raises StorageUnavailable, also if
         the task was deleted and its id used again between two pages of rows."""
-        cached, since = self.definitions.get(task_id), self._known.begin()
+        cached, since = self.definitions.kept_definition(task_id), self._known.new_moment()
         if cached is not None:
             read = await self._status(task_id, since)
             if read is not None and (found := self._found(read[0], None, read[1], since.at)) is not None:
@@ -135,7 +135,7 @@ class TaskStore:
             self.definitions.forget(task_id)
             if read is None:
                 return None
-            since = self._known.begin()
+            since = self._known.new_moment()
         start, end = keys.TASK_ROWS
         rows: dict[str, Row] = {}
         async for page in rows_of(self._tables, keys.TASKS, task_id, start=start, end=end):
@@ -157,7 +157,7 @@ class TaskStore:
 
     def _found(self, task: Task, packed: PackedDefinition | None, etag: str, read: datetime | None) -> Found | None:
         """Returns the task with its definition, which is kept or in `packed`; None if that is another one."""
-        cached = self.definitions.get(task.task_id)
+        cached = self.definitions.kept_definition(task.task_id)
         if cached is not None and cached.fingerprint == task.fingerprint:
             return Found(task=task, etag=etag, read=read, definition=cached.definition, memory=cached.memory)
         if packed is not None and packed.fingerprint == task.fingerprint:
@@ -183,7 +183,7 @@ class TaskStore:
 
     async def status(self, task_id: str) -> Task | None:
         """Returns the status of a task: one point read."""
-        read = await self._status(task_id, self._known.begin())
+        read = await self._status(task_id, self._known.new_moment())
         return None if read is None else read[0]
 
     async def existing_status(self, task_id: str) -> Task:
@@ -195,7 +195,7 @@ class TaskStore:
 
     async def _status(self, task_id: str, since: Moment) -> tuple[Task, str] | None:
         """Reads the status row and returns it with its ETag; the read has begun at the moment `since`."""
-        row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
+        row = await self._tables.get_row(keys.TASKS, task_id, keys.TASK_STATUS)
         if row is None:
             self._known.forget(task_id)
             return None
@@ -205,13 +205,13 @@ class TaskStore:
 
     async def definition(self, task_id: str) -> Definition | None:
         """Returns the definition, without a request if it is cached."""
-        cached = self.definitions.get(task_id)
+        cached = self.definitions.kept_definition(task_id)
         if cached is not None:
             return cached.definition
-        row = await self._tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
+        row = await self._tables.get_row(keys.TASKS, task_id, keys.TASK_DEFINITION)
         return None if row is None else await self.definitions.unpack(task_id, codec.decode_definition(row))
 
-    async def create(self, definition: Definition, packed: PackedDefinition, task: Task) -> Loaded:
+    async def commit_new(self, definition: Definition, packed: PackedDefinition, task: Task) -> Loaded:
         """Commits a new task.
 
         Returns the task as this commit has left it; `etag` is empty if others have followed already.
@@ -224,7 +224,7 @@ class TaskStore:
         ]
         if not task.is_resolved:
             operations.append(tables.Create(keys.TASK_OPEN, {}))
-        since = self._known.begin()
+        since = self._known.new_moment()
         try:
             etags = await self._tables.transact(keys.TASKS, task.task_id, operations)
         except TransactionRefused as refused:
@@ -257,7 +257,7 @@ class TaskStore:
         ]
         guards = _guards(before, committed)
         operations += [*guards, *beside]
-        since = self._known.begin()
+        since = self._known.new_moment()
         self._known.forget(task.task_id)
         try:
             etags = await self._tables.transact(keys.TASKS, task.task_id, operations)
@@ -284,9 +284,9 @@ class TaskStore:
         there are more of them, or no such task, or if they do not fit into one answer: a page that ends before the
         status row, or was read in two parts, proves nothing."""
         start, end = keys.EDGES_TO_STATUS
-        cached = self.definitions.get(task_id)
+        cached = self.definitions.kept_definition(task_id)
         select = None if cached is None else _SURROUNDINGS
-        since = self._known.begin()
+        since = self._known.new_moment()
         page = await self._tables.query(
             keys.TASKS, task_id, start=start, end=end, limit=limit + _ROWS_OF_A_TASK, select=select
         )

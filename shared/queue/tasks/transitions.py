@@ -102,7 +102,7 @@ def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_
     return Decision(
         task=replace(after, handles=replace(task.handles, claim=None)),
         ahead=ahead,
-        after=((moved,), (*show, *remove(task.handles.claim))),
+        after=((moved,), (*show, *remove_messages(task.handles.claim))),
         events=(announcements.exception(after, run_id), announcements.pending(after, run_id + 1)),
     )
 
@@ -127,7 +127,7 @@ def resolve(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Dec
     return Decision(
         task=after,
         ahead=(effects.PutResolved(task_id=task.task_id, run_id=run_id),),
-        after=(remove(task.handles.claim, task.handles.pending),),
+        after=(remove_messages(task.handles.claim, task.handles.pending),),
         events=(announcements.resolved(after, run_id),),
     )
 
@@ -211,7 +211,7 @@ def renew_message(task: Task, run_id: int, hint_id: str) -> Decision:
     if run_id != task.last_run_id or task.state is not State.PENDING:
         raise NoDecision(f"run {run_id} of task {task.task_id} is not pending")
     after = replace(task, hint_id=hint_id)
-    return Decision(task=after, ahead=(put_pending(after, run_id),), after=(remove(task.handles.pending),))
+    return Decision(task=after, ahead=(put_pending(after, run_id),), after=(remove_messages(task.handles.pending),))
 
 
 def change_priority(
@@ -253,7 +253,7 @@ def _with_priority(
     return Decision(
         task=after,
         ahead=(put_pending(after, task.last_run_id), moved),
-        after=((*remove(task.handles.pending), *rewritten),),
+        after=((*remove_messages(task.handles.pending), *rewritten),),
         events=events,
     )
 
@@ -327,7 +327,7 @@ def rewrite_member(task: Task) -> effects.RewriteMember:
     return effects.RewriteMember(task_group_id=task.task_group_id, task_id=task.task_id)
 
 
-def remove(*handles: rules.MessageHandle | None) -> tuple[After, ...]:
+def remove_messages(*handles: rules.MessageHandle | None) -> tuple[After, ...]:
     """Returns effects that remove the given messages, as far as they exist."""
     return tuple(effects.RemoveMessage(handle=handle) for handle in handles if handle is not None)
 

@@ -13,7 +13,7 @@ RECEIVE_SECONDS = 5
 
 
 def client(bus: ServiceBus, **options: Any) -> ServiceBusClient:
-    """A client that does not hide faults by retrying for long."""
+    """Returns a client that does not hide faults by retrying for long."""
     options = {"retry_total": 0, "retry_backoff_factor": 0.05, **options}
     return ServiceBusClient.from_connection_string(bus.connection_string, **options)
 

@@ -20,7 +20,7 @@ SDK_MODULES = ("_servicebus_sender", "_servicebus_receiver", "_pyamqp.client")
 
 @pytest.fixture(scope="session")
 def service_bus() -> Iterator[ServiceBus]:
-    """A broker without topics, one per test process. Tests declare their own; for faults they start their own."""
+    """Yields a broker without topics, one per test process. Tests declare theirs; for faults they start their own."""
     with ServiceBus.start() as running:
         yield running
 

@@ -26,7 +26,7 @@ def pid(req: func.HttpRequest) -> func.HttpResponse:
 
 
 def tiny_app(folder: Path) -> Path:
-    """An app with one function that returns its process id and some settings at /pid."""
+    """Returns an app with one function that returns its process id and some settings at /pid."""
     folder.mkdir(exist_ok=True)
     (folder / "function_app.py").write_text(_APP)
     (folder / "host.json").write_text('{"version": "2.0", "extensions": {"http": {"routePrefix": ""}}}')

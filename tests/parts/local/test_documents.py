@@ -81,7 +81,7 @@ def test_the_tutorial_runs(
 
 @contextlib.contextmanager
 def running_worker(command: str, folder: Path) -> Iterator[None]:
-    """A worker of the tutorial, ended as Ctrl-C does."""
+    """Yields a worker of the tutorial, ended as Ctrl-C does."""
     with subprocess.Popen(["sh", "-ec", f"exec {command.strip()} --work-dir {folder}"], cwd=ROOT) as worker:
         try:
             yield

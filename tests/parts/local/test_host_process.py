@@ -59,7 +59,7 @@ def calls() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def queue(azurite: Azurite) -> Iterator[QueueClient]:
-    """A queue of the test's own, which the echo app listens to."""
+    """Yields a queue of the test's own, which the echo app listens to."""
     with QueueClient.from_connection_string(azurite.connection_string, f"q-{uuid.uuid4().hex[:12]}") as client:
         client.create_queue()
         yield client
@@ -215,7 +215,7 @@ def test_a_host_whose_roles_are_missing_ends_before_it_opens_its_port(azurite: A
 
 @pytest.fixture(scope="module")
 def shared(azurite: Azurite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProcess]:
-    """A host that takes bodies up to a limit. Tests that use it leave it as it is."""
+    """Yields a host that takes bodies up to a limit. Tests that use it leave it as it is."""
     folder = tmp_path_factory.mktemp("host")
     with running_host(azurite, folder, FUNCTIONS_REQUEST_BODY_SIZE_LIMIT=str(LIMIT)) as running:
         yield running

@@ -38,7 +38,7 @@ class _Empty(http.server.BaseHTTPRequestHandler):
     """Stands for a host that could load no function."""
 
     def do_GET(self) -> None:
-        """Answers as the platform answers every path then."""
+        """Answers 404 on every path, as the platform does where no function was loaded."""
         self.send_error(404)
 
     def log_message(self, format: str, *args: object) -> None:

@@ -193,7 +193,7 @@ def test_dependencies_are_the_locked_ones_and_no_others(unpacked: Path) -> None:
 
 @pytest.fixture(scope="module")
 def stack(unpacked: Path, interpreter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack whose host knows nothing of this checkout but a copy of the local host."""
+    """Yields a stack whose host knows nothing of this checkout but a copy of the local host."""
     elsewhere = tmp_path_factory.mktemp("host")
     shutil.copytree(ROOT / "tools" / "local", elsewhere / "tools" / "local")
     options = StackOptions(

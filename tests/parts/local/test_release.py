@@ -19,7 +19,7 @@ FILES = (*release.IMAGE_FILES, "pyproject.toml", "CHANGELOG.md", "azure.yaml", "
 
 @pytest.fixture
 def ready(tmp_path: Path) -> Path:
-    """A checkout that can be released."""
+    """Returns a checkout that can be released."""
     for file in FILES:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         without_digests = re.sub(r"@sha256:[0-9a-f]{64}", "", (ROOT / file).read_text())
@@ -95,7 +95,7 @@ def test_notes_are_the_section_with_links_that_work_on_their_page(ready: Path) -
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """A repository that has only the pages and the files that they link to."""
+    """Returns a repository that has only the pages and the files that they link to."""
     shutil.copyfile(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
     for page in docs_site.pages(ROOT):
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)

@@ -177,18 +177,18 @@ async def _set_headers(side: Side, path: str, content_type: str, encoding: str, 
 
 _METHODS: dict[str, Callable[..., Awaitable[object]]] = {
     "transact": _transact,
-    "get_row": lambda side, key: side.storage.tables.get("Tasks", side.partition, key),
+    "get_row": lambda side, key: side.storage.tables.get_row("Tasks", side.partition, key),
     "query": lambda side, start, end, limit, select: side.storage.tables.query(
         "Tasks", side.partition, start=start, end=end, limit=limit, select=select
     ),
-    "put": lambda side, text, delay: side.storage.queues.put(side.queue, text, visible_in=delay),
-    "get": lambda side, count: side.storage.queues.get(side.queue, count=count, hidden_for=600),
+    "put": lambda side, text, delay: side.storage.queues.put_message(side.queue, text, visible_in=delay),
+    "get": lambda side, count: side.storage.queues.get_messages(side.queue, count=count, hidden_for=600),
     "peek": lambda side, count: side.storage.queues.peek(side.queue, count=count),
     "length": lambda side: side.storage.queues.length(side.queue),
     "update": lambda side, receipt, delay, text: side.storage.queues.update(
         side.queue, side.receipt(receipt), visible_in=delay, text=text
     ),
-    "delete": lambda side, receipt: side.storage.queues.delete(side.queue, side.receipt(receipt)),
+    "delete": lambda side, receipt: side.storage.queues.delete_message(side.queue, side.receipt(receipt)),
     "upload": lambda side, path, content, content_type, encoding: side.storage.blobs.upload(
         side.container,
         path,
@@ -212,6 +212,6 @@ _METHODS: dict[str, Callable[..., Awaitable[object]]] = {
         only_new=only_new,
     ),
     "set_headers": _set_headers,
-    "delete_blob": lambda side, path: side.storage.blobs.delete(side.container, path),
+    "delete_blob": lambda side, path: side.storage.blobs.delete_blob(side.container, path),
     "list_paths": lambda side, prefix, limit: side.storage.blobs.list_paths(side.container, prefix, limit=limit),
 }

@@ -35,7 +35,7 @@ async def _members(services: Services, start: str | None, limit: int) -> Page:
 
 
 async def _edges(services: Services, start: str | None, limit: int) -> Page:
-    edges, uploads, resume = await services.stores.tasks.edges.page(A, start=start, limit=limit)
+    edges, uploads, resume = await services.stores.tasks.edges.task_edge_page(A, start=start, limit=limit)
     assert uploads == []
     return [edge.dependent for edge in edges], resume
 

@@ -105,9 +105,9 @@ async def test_every_message_of_the_longest_ids_fits() -> None:
     await messages.put_deadline(deadline)
     page = f"{keys.dependent(SLUGID)} "
     left = ResolvedBody(task_id=SLUGID, run_id=MAX_RUNS, put=LATEST, start=page, end=page, delay=3.25)
-    await messages.put(left, 0)
+    await messages.put_body(left, 0)
     job = GroupJobBody(task_group_id=SLUGID, kind="priority", new_priority="very-high", number=2**31, listed=page)
-    await messages.put(job, 0)
+    await messages.put_body(job, 0)
     _fit(memory, handle.queue, "claim", "deadline", RESOLVED_QUEUE, GROUP_QUEUE)
 
 

@@ -171,10 +171,10 @@ async def test_messages_come_back_in_time(azure_storage: Storage, twin: MemorySt
     for storage in (azure_storage, twin.storage):
         queues = storage.queues
         started = time.monotonic()
-        await queues.put("q-1", "taken")
-        (taken,) = await queues.get("q-1", hidden_for=0.2)  # a second at least
-        await queues.put("q-1", "put", visible_in=1)
-        moved = await queues.put("q-1", "moved", visible_in=600)
+        await queues.put_message("q-1", "taken")
+        (taken,) = await queues.get_messages("q-1", hidden_for=0.2)  # a second at least
+        await queues.put_message("q-1", "put", visible_in=1)
+        moved = await queues.put_message("q-1", "moved", visible_in=600)
         await queues.update("q-1", moved, visible_in=0.9)
         hidden = await queues.peek("q-1", count=32)
         hidden_in_time = time.monotonic() - started < 0.9
@@ -182,11 +182,11 @@ async def test_messages_come_back_in_time(azure_storage: Storage, twin: MemorySt
             twin.clock.advance(1.1)
         else:
             await _until_visible(queues, 3)
-        back = await queues.get("q-1", count=32, hidden_for=600)
+        back = await queues.get_messages("q-1", count=32, hidden_for=600)
         seen.append([(message.text, message.dequeue_count) for message in back])
         assert not hidden or not hidden_in_time
         with pytest.raises(ReceiptLost):
-            await queues.delete("q-1", taken.receipt)
+            await queues.delete_message("q-1", taken.receipt)
     assert seen[0] == seen[1] == [("taken", 2), ("put", 1), ("moved", 1)]
 
 

@@ -2,7 +2,7 @@
 
     clock = VirtualClock()
     memory = MemoryStorage(clock)
-    await memory.storage.queues.put("q", "text", visible_in=60)
+    await memory.storage.queues.put_message("q", "text", visible_in=60)
     clock.advance(60)
 
 `memory.tables`, `.queues` and `.blobs` also let a test look inside without a request. Every request passes a gate

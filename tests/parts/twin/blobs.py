@@ -140,7 +140,7 @@ class MemoryBlobs:
 
         return await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
 
-    async def delete(self, container: str, path: str) -> None:
+    async def delete_blob(self, container: str, path: str) -> None:
         check_dashed(container)
         call = Call(Kind.BLOB_WRITE, container, path)
         await perform(self._gate, call, lambda: self._blobs.get(container, {}).pop(path, None))

@@ -24,11 +24,11 @@ class VirtualClock:
         return self._microseconds / 1e6
 
     def exact(self) -> datetime:
-        """The present time to the microsecond, as a server knows it."""
+        """Returns the present time to the microsecond, as a server knows it."""
         return self._exact
 
     def now(self) -> datetime:
-        """The present time truncated to milliseconds, as `shared.runtime.utc_now`."""
+        """Returns the present time truncated to milliseconds, as `shared.runtime.utc_now`."""
         return self._now
 
     def advance(self, seconds: float) -> None:

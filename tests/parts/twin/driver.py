@@ -56,18 +56,18 @@ class Simulation:
 
     @classmethod
     def seeded(cls, seed: int, *, yield_after: bool = False) -> Simulation:
-        """A run whose order is decided by the seed."""
+        """Returns a run whose order is decided by the seed."""
         return cls(random.Random(seed).randrange, yield_after=yield_after)
 
     @classmethod
     def scripted(cls, script: Sequence[int], *, yield_after: bool = False) -> Simulation:
-        """A run that takes these choices, then always the first."""
+        """Returns a run that takes these choices, then always the first."""
         remaining = list(script)
         return cls(lambda options: remaining.pop(0) if remaining else 0, yield_after=yield_after)
 
     @classmethod
     def rounds(cls) -> Simulation:
-        """A run in which all waiting requests go together, so that `counting` shows the exact depth of a call."""
+        """Returns a run in which all waiting requests go together, so `counting` shows the exact depth of a call."""
         simulation = cls(lambda options: 0)
         simulation._together = True
         return simulation
@@ -92,10 +92,8 @@ class Simulation:
         return [None if isinstance(outcome, Killed) else outcome for outcome in outcomes]
 
     def outcomes(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
-        """As `run`, with errors among the results. Raises Deadlock, and what a task forgotten by the code raised.
-
-        Tasks that are left over at the end are cancelled.
-        """
+        """Works as `run`, with errors among the results. Raises Deadlock, and what a task forgotten by the code raised.
+        Tasks that are left over at the end are cancelled."""
         loop = _SimulationLoop(self.clock, self._let_through)
         try:
             outcomes = loop.run_until_complete(_gathered(work))

@@ -75,7 +75,7 @@ async def open_gate(call: Call, phase: Phase) -> None:
 
 
 def chain(*gates: Gate) -> Gate:
-    """A gate made of several, passed in this order."""
+    """Returns a gate made of several, passed in this order."""
 
     def passed(call: Call, phase: Phase) -> Awaitable[None] | None:
         for number, gate in enumerate(gates, 1):
@@ -137,7 +137,7 @@ async def as_process(name: str, work: Awaitable[T]) -> T:
 
 
 def process_name() -> str:
-    """The process that is at work."""
+    """Returns the process that is at work."""
     return _process.get()
 
 

@@ -27,7 +27,7 @@ class MemoryStorage:
         self.storage = Storage(tables=self.tables, queues=self.queues, blobs=self.blobs, access=MemoryAccess())
 
     def connect(self) -> Storage:
-        """The services, the same for every process: they keep nothing of their own."""
+        """Returns the services, the same for every process: they keep nothing of their own."""
         return self.storage
 
     def rows(self, table: str, partition: str | None = None) -> list[Row]:

@@ -70,7 +70,7 @@ class MemoryQueues:
         """Returns all messages with their receipts as text, without a counted request."""
         return repr([(queue, self.messages(queue)) for queue in self.names()])
 
-    async def create(self, queue: str) -> None:
+    async def create_queue(self, queue: str) -> None:
         check_dashed(queue)
         await perform(self._gate, Call(Kind.MAKE, queue), lambda: self._make(queue))
 
@@ -90,7 +90,7 @@ class MemoryQueues:
             raise StorageUnavailable("QueueBeingDeleted")
         self._queues.setdefault(queue, {})
 
-    async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
+    async def put_message(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
         check_dashed(queue)
         limits.check_text(text)
         delay = limits.whole_delay(visible_in)
@@ -110,7 +110,7 @@ class MemoryQueues:
 
         return await perform(self._gate, Call(Kind.QUEUE_PUT, queue), effect)
 
-    async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
+    async def get_messages(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
         check_dashed(queue)
         limits.check_count(count)
         seconds = max(1, limits.whole_delay(hidden_for))
@@ -162,7 +162,7 @@ class MemoryQueues:
 
         return await perform(self._gate, Call(Kind.QUEUE_UPDATE, queue, receipt.message_id), effect)
 
-    async def delete(self, queue: str, receipt: Receipt) -> None:
+    async def delete_message(self, queue: str, receipt: Receipt) -> None:
         check_dashed(queue)
 
         def effect() -> None:

@@ -47,7 +47,7 @@ class MemoryTables:
         """Returns all rows with their ETags as text, without a counted request."""
         return repr([(table, self.rows(table)) for table in sorted(self._tables)])
 
-    async def get(self, table: str, partition: str, key: str) -> Row | None:
+    async def get_row(self, table: str, partition: str, key: str) -> Row | None:
         check_table(table)
         limits.check_key(partition)
         limits.check_key(key)

@@ -40,7 +40,7 @@ class ShortPages:
     """Tables whose pages end early, as those of Azure may."""
 
     def __init__(self, tables: Tables, size: int) -> None:
-        self.get = tables.get
+        self.get_row = tables.get_row
         self.transact = tables.transact
         self._tables = tables
         self._size = size

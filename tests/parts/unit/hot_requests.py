@@ -53,7 +53,7 @@ class Hot:
 ETAG = {"ETag": 'W/"1"'}
 MOVED = {"x-ms-popreceipt": "receipt", "x-ms-time-next-visible": DATE}
 HOT = {
-    "get": Hot(Kind.TABLE_READ, lambda s: s.tables.get("Tasks", "p", "k"), 200, ROW),
+    "get": Hot(Kind.TABLE_READ, lambda s: s.tables.get_row("Tasks", "p", "k"), 200, ROW),
     "query": Hot(
         Kind.TABLE_READ, lambda s: s.tables.query("Tasks", "p", start="a", end="z"), 200, f'{{"value":[{ROW}]}}'
     ),
@@ -69,10 +69,10 @@ HOT = {
         TRANSACTION,
         {"Content-Type": "multipart/mixed; boundary=b"},
     ),
-    "put": Hot(Kind.QUEUE_PUT, lambda s: s.queues.put("queue", "text"), 201, MESSAGES),
-    "take": Hot(Kind.QUEUE_GET, lambda s: s.queues.get("queue", hidden_for=5), 200, MESSAGES),
+    "put": Hot(Kind.QUEUE_PUT, lambda s: s.queues.put_message("queue", "text"), 201, MESSAGES),
+    "take": Hot(Kind.QUEUE_GET, lambda s: s.queues.get_messages("queue", hidden_for=5), 200, MESSAGES),
     "move": Hot(Kind.QUEUE_UPDATE, lambda s: s.queues.update("queue", RECEIPT, visible_in=5), 204, "", MOVED),
-    "delete": Hot(Kind.QUEUE_DELETE, lambda s: s.queues.delete("queue", RECEIPT), 204),
+    "delete": Hot(Kind.QUEUE_DELETE, lambda s: s.queues.delete_message("queue", RECEIPT), 204),
 }
 every_kind = pytest.mark.parametrize("hot", HOT.values(), ids=HOT.keys())
 with_answer = pytest.mark.parametrize(

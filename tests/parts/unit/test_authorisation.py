@@ -70,7 +70,7 @@ async def test_reads_of_tables(
 ) -> None:
     more = {"NextPartitionKey": "1!8!cGFydA--", "NextRowKey": "1!4!=/+aw--"}
     for request in (
-        table_requests.get(endpoint, "Tasks", partition, start),
+        table_requests.row_request(endpoint, "Tasks", partition, start),
         table_requests.query(
             endpoint, "Tasks", partition, start=start, end=end, limit=7, select=select, continuation=more
         ),
@@ -88,7 +88,7 @@ async def test_writes_of_tables(endpoint: StorageEndpoint, partition: str, key: 
         Merge(key, {}, "W/\"datetime'2026-01-02T03%3A04%3A05.1234567Z'\""),
         Delete(key),
     ]
-    requests = [table_requests.write(endpoint, "Tasks", partition, operation) for operation in operations]
+    requests = [table_requests.request_of(endpoint, "Tasks", partition, operation) for operation in operations]
     requests.append(batch.encode(endpoint, "Tasks", partition, operations))
     for request in requests:
         await agreed(TableKey(CREDENTIAL), TableKeyPolicy(CREDENTIAL), request)  # type: ignore[no-untyped-call]
@@ -103,12 +103,12 @@ async def test_requests_of_queues(endpoint: StorageEndpoint, text: str, pop_rece
     wire.send.side_effect = StorageUnavailable
     queues = AzureQueues(wire, endpoint)
     for call in (
-        queues.put("queue-1", text, visible_in=3),
-        queues.get("queue-1", count=32, hidden_for=600),
+        queues.put_message("queue-1", text, visible_in=3),
+        queues.get_messages("queue-1", count=32, hidden_for=600),
         queues.update("queue-1", receipt, visible_in=0),
         queues.update("queue-1", receipt, visible_in=604_800, text=text),
-        queues.delete("queue-1", receipt),
-        queues.create("queue-1"),
+        queues.delete_message("queue-1", receipt),
+        queues.create_queue("queue-1"),
         queues.drop("queue-1"),
         queues.length("queue-1"),
     ):
@@ -122,7 +122,7 @@ async def test_requests_of_queues(endpoint: StorageEndpoint, text: str, pop_rece
 async def test_a_key_that_was_replaced_is_used_at_once() -> None:
     credential = AzureNamedKeyCredential(ACCOUNT, KEY)
     signed = TableKey(credential)
-    request = table_requests.get(StorageEndpoint.of("https://a.example"), "Tasks", "p", "k")
+    request = table_requests.row_request(StorageEndpoint.of("https://a.example"), "Tasks", "p", "k")
     request.headers["x-ms-date"] = "Sun, 22 Nov 2026 12:15:43 GMT"
     await signed.authorise(request)
     before = request.headers["Authorization"]

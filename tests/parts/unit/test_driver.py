@@ -13,7 +13,7 @@ async def _increment(memory: MemoryStorage, safely: bool) -> None:
     """Reads a number, adds one, and writes it: the classic race."""
     tables = memory.storage.tables
     while True:
-        row = await tables.get("Counters", "p", "k")
+        row = await tables.get_row("Counters", "p", "k")
         assert row is not None
         value = row.values["n"]
         assert isinstance(value, int)
@@ -57,7 +57,7 @@ def _trace(seed: int) -> list[tuple[float, str]]:
 
     async def put(name: str) -> None:
         for number in range(3):
-            await memory.storage.queues.put("shared", f"{name} {number}")
+            await memory.storage.queues.put_message("shared", f"{name} {number}")
             trace.append((simulation.clock.elapsed, f"{name} {number}"))
 
     async def family() -> None:
@@ -79,8 +79,8 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 async def _three_puts(memory: MemoryStorage) -> str:
-    await memory.storage.queues.put("abc", "1")
-    await asyncio.gather(memory.storage.queues.put("abc", "2"), memory.storage.queues.put("abc", "3"))
+    await memory.storage.queues.put_message("abc", "1")
+    await asyncio.gather(memory.storage.queues.put_message("abc", "2"), memory.storage.queues.put_message("abc", "3"))
     return "done"
 
 
@@ -104,9 +104,9 @@ def test_a_kill_takes_the_whole_process(number: int, phase: Phase) -> None:
 async def test_a_failure_before_or_after_the_effect(twin: MemoryStorage, phase: Phase, expected: int) -> None:
     twin.gate = Fail(lambda call: call.kind is Kind.QUEUE_PUT, phase)
     with pytest.raises(StorageUnavailable):
-        await twin.storage.queues.put("abc", "1")
+        await twin.storage.queues.put_message("abc", "1")
     assert len(twin.queues.messages("abc")) == expected
-    await twin.storage.queues.put("abc", "2")
+    await twin.storage.queues.put_message("abc", "2")
     assert len(twin.queues.messages("abc")) == expected + 1
 
 

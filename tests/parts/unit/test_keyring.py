@@ -28,8 +28,8 @@ async def test_no_client_id_that_a_caller_sends_breaks_storage(here: Deployment,
 
 async def test_other_processes_see_changes_within_a_minute(twin: MemoryStorage) -> None:
     here, there = process(twin), process(twin)
-    await here.clients.create("x", client(twin), ANYTHING)
-    await here.roles.create("r", role("old"), ANYTHING)
+    await here.clients.make_client("x", client(twin), ANYTHING)
+    await here.roles.make_role("r", role("old"), ANYTHING)
     assert await there.keyring.client("x") is not None
     assert "old" in (await there.keyring.roles()).expand(["assume:r"])
     await here.clients.set_disabled("x", True)
@@ -46,7 +46,7 @@ async def test_other_processes_see_changes_within_a_minute(twin: MemoryStorage) 
 
 
 async def test_names_that_nobody_has_push_out_no_client(here: Deployment, twin: MemoryStorage) -> None:
-    await here.clients.create("x", client(twin), ANYTHING)
+    await here.clients.make_client("x", client(twin), ANYTHING)
     await here.keyring.client("x")
     for number in range(3000):
         assert await here.keyring.client(f"forged/{number}") is None
@@ -56,7 +56,7 @@ async def test_names_that_nobody_has_push_out_no_client(here: Deployment, twin: 
 
 async def test_use_is_noted_at_most_once_an_hour_of_all_processes(twin: MemoryStorage) -> None:
     processes = [process(twin), process(twin)]
-    await processes[0].clients.create("x", client(twin), ANYTHING)
+    await processes[0].clients.make_client("x", client(twin), ANYTHING)
     writes: list[Call] = []
 
     async def count(call: Call, phase: Phase) -> None:
@@ -71,7 +71,7 @@ async def test_use_is_noted_at_most_once_an_hour_of_all_processes(twin: MemorySt
             known = await one.keyring.client("x")
             assert known is not None
             await one.keyring.used(known)
-        used = parse_date((await processes[0].clients.get("x"))["lastDateUsed"])
+        used = parse_date((await processes[0].clients.find_client("x"))["lastDateUsed"])
         assert used == noted or used - noted >= timedelta(hours=1)
         noted = used
         assert twin.clock.now() - used <= timedelta(hours=1)
@@ -80,8 +80,9 @@ async def test_use_is_noted_at_most_once_an_hour_of_all_processes(twin: MemorySt
 
 async def test_a_rotation_of_keys_reaches_clients_as_they_are_used(twin: MemoryStorage) -> None:
     before = process(twin, [OLD_KEY])
-    token = (await before.clients.create("x", client(twin, expires="2027-01-01T00:00:00Z"), ANYTHING))["accessToken"]
-    await before.clients.create("idle", client(twin), ANYTHING)
+    made = await before.clients.make_client("x", client(twin, expires="2027-01-01T00:00:00Z"), ANYTHING)
+    token = made["accessToken"]
+    await before.clients.make_client("idle", client(twin), ANYTHING)
     twin.clock.advance(3600)
     during = process(twin, [KEY, OLD_KEY])
     known = await during.keyring.client("x")
@@ -101,7 +102,7 @@ async def test_a_rotation_of_keys_reaches_clients_as_they_are_used(twin: MemoryS
 CHANGES: dict[str, Callable[[Deployment], Awaitable[object]]] = {
     "disable": lambda here: here.clients.set_disabled("x", True),
     "reset": lambda here: here.clients.reset_access_token("x"),
-    "delete": lambda here: here.clients.delete("x"),
+    "delete": lambda here: here.clients.remove_client("x"),
 }
 
 
@@ -109,7 +110,7 @@ CHANGES: dict[str, Callable[[Deployment], Awaitable[object]]] = {
 async def test_a_change_whose_answer_was_lost_is_seen_at_once(
     here: Deployment, twin: MemoryStorage, change: str
 ) -> None:
-    await here.clients.create("x", client(twin), ANYTHING)
+    await here.clients.make_client("x", client(twin), ANYTHING)
     before = await here.keyring.client("x")
     assert before is not None
     twin.gate = Fail(lambda call: call.target == CLIENTS and call.kind is Kind.TABLE_WRITE, Phase.AFTER)
@@ -134,7 +135,7 @@ class Reads:
 async def test_who_asks_after_a_change_does_not_get_what_was_read_before_it(
     here: Deployment, twin: MemoryStorage
 ) -> None:
-    await here.roles.create("r", role("old"), ANYTHING)
+    await here.roles.make_role("r", role("old"), ANYTHING)
     answered = asyncio.Event()
 
     async def slow(call: Call, phase: Phase) -> None:

@@ -28,7 +28,7 @@ async def _step(memory: MemoryStorage, step: str, name: str, held: list[Any]) ->
     word, _, key = step.partition(" ")
     match word:
         case "read":
-            row = await storage.tables.get("Table", "p", key)
+            row = await storage.tables.get_row("Table", "p", key)
             return None if row is None else dict(row.values)
         case "range":
             page = await storage.tables.query("Table", "p", start="a", end="z")
@@ -40,9 +40,9 @@ async def _step(memory: MemoryStorage, step: str, name: str, held: list[Any]) ->
         case "delete":
             await storage.tables.transact("Table", "p", [Delete(key)])
         case "put":
-            held.append(await storage.queues.put("pending-q", name))
+            held.append(await storage.queues.put_message("pending-q", name))
         case "take":
-            taken = await storage.queues.get("pending-q", hidden_for=60)
+            taken = await storage.queues.get_messages("pending-q", hidden_for=60)
             held.extend(message.receipt for message in taken)
             return [message.text for message in taken]
         case "look":
@@ -59,7 +59,7 @@ def _ends(explorer: Explorer, programs: list[Program]) -> tuple[set[str], int]:
     def scenario(simulation: Simulation) -> None:
         memory = MemoryStorage(simulation.clock)
         simulation.run(memory.storage.tables.transact("Table", "p", [Create("b", {"by": "nobody"})]))
-        simulation.run(memory.storage.queues.put("pending-q", "first"))
+        simulation.run(memory.storage.queues.put_message("pending-q", "first"))
         memory.gate = simulation.gate
         learned: dict[str, list[object]] = {str(number): [] for number in range(len(programs))}
 

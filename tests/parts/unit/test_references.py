@@ -150,7 +150,7 @@ NEWER_OR_OLDER: dict[str, Any] = {
 
 @cache
 def javascript_reference(service: str) -> dict[str, Any]:
-    """The entries of the reference that the npm client carries."""
+    """Returns the entries of the reference that the npm client carries."""
     script = (
         'import("taskcluster-client/src/apis.js").then(({ default: apis }) =>'
         f" process.stdout.write(JSON.stringify(apis[{service.capitalize()!r}].reference.entries)))"

@@ -20,7 +20,7 @@ def here(twin: MemoryStorage) -> Deployment:
 
 async def test_a_role_from_creation_to_removal(here: Deployment, twin: MemoryStorage) -> None:
     now = format_date(twin.clock.now())
-    created = await here.roles.create("repo:github.com/x/*", role("b:<..>", "a"), ANYTHING)
+    created = await here.roles.make_role("repo:github.com/x/*", role("b:<..>", "a"), ANYTHING)
     assert created == {
         "roleId": "repo:github.com/x/*",
         "scopes": ["a", "b:<..>"],
@@ -29,23 +29,23 @@ async def test_a_role_from_creation_to_removal(here: Deployment, twin: MemorySto
         "lastModified": now,
         "expandedScopes": ["a", "assume:repo:github.com/x/*", "b:*"],
     }
-    assert await here.roles.create("repo:github.com/x/*", role("a", "b:<..>"), ANYTHING) == created
+    assert await here.roles.make_role("repo:github.com/x/*", role("a", "b:<..>"), ANYTHING) == created
     with pytest.raises(RequestConflict):
-        await here.roles.create("repo:github.com/x/*", role("a"), ANYTHING)
-    assert await here.roles.get("repo:github.com/x/*") == created
+        await here.roles.make_role("repo:github.com/x/*", role("a"), ANYTHING)
+    assert await here.roles.find_role("repo:github.com/x/*") == created
     assert await here.roles.all() == [created]
     assert "b:1" in (await here.keyring.roles()).expand(["assume:repo:github.com/x/1"])
-    await here.roles.delete("repo:github.com/x/*")
-    await here.roles.delete("repo:github.com/x/*")
+    await here.roles.remove_role("repo:github.com/x/*")
+    await here.roles.remove_role("repo:github.com/x/*")
     assert await here.roles.all() == []
     assert "b:1" not in (await here.keyring.roles()).expand(["assume:repo:github.com/x/1"])
 
 
 async def test_a_role_with_scopes_beyond_the_callers_is_refused(here: Deployment) -> None:
     with pytest.raises(InsufficientScopes):
-        await here.roles.create("r", role("a", "b"), holding("a"))
-    await here.roles.create("r", role("a", "assume:s"), ANYTHING)
-    await here.roles.create("s", role("b:*"), ANYTHING)
+        await here.roles.make_role("r", role("a", "b"), holding("a"))
+    await here.roles.make_role("r", role("a", "assume:s"), ANYTHING)
+    await here.roles.make_role("s", role("b:*"), ANYTHING)
     with pytest.raises(InsufficientScopes):
         await here.roles.update("r", role("a", "c"), holding("a"))
     # What the role gave already, also through another one, is nothing new.
@@ -73,20 +73,20 @@ async def test_a_role_with_scopes_beyond_the_callers_is_refused(here: Deployment
 async def test_no_role_leads_back_to_itself(here: Deployment, roles: dict[str, list[str]]) -> None:
     with pytest.raises(InputError, match="back to themselves"):
         for role_id, scopes in roles.items():
-            await here.roles.create(role_id, role(*scopes), ANYTHING)
+            await here.roles.make_role(role_id, role(*scopes), ANYTHING)
 
 
 @pytest.mark.parametrize("scope", ["a<..>b<..>", "<..><..>", "assume:a:<..>:<..>"])
 async def test_a_scope_has_one_parameter_at_most(here: Deployment, scope: str) -> None:
     with pytest.raises(InputError, match=r"more than one `<\.\.>`"):
-        await here.roles.create("x-*", role(scope), ANYTHING)
-    created = await here.roles.create("x", role(scope), ANYTHING)
+        await here.roles.make_role("x-*", role(scope), ANYTHING)
+    created = await here.roles.make_role("x", role(scope), ANYTHING)
     assert created["scopes"] == [scope], "without a star in the role's id it is text like any other"
 
 
 async def test_a_parameter_right_after_a_star_is_refused(here: Deployment) -> None:
     with pytest.raises(InputError, match=r"must not end with `\*<\.\.>`"):
-        await here.roles.create("x-*", role("a*<..>"), ANYTHING)
+        await here.roles.make_role("x-*", role("a*<..>"), ANYTHING)
 
 
 async def test_a_role_that_would_make_another_one_too_large_is_refused(here: Deployment) -> None:
@@ -94,7 +94,7 @@ async def test_a_role_that_would_make_another_one_too_large_is_refused(here: Dep
     made = 0
     with pytest.raises(InputError, match=r"Role p/r.* would lead to too much"):
         for role_id, request in reversed(levels):
-            await here.roles.create(role_id, request, ANYTHING)
+            await here.roles.make_role(role_id, request, ANYTHING)
             made += 1
     assert 10 <= made < 14
     roles = await here.keyring.roles()
@@ -102,10 +102,10 @@ async def test_a_role_that_would_make_another_one_too_large_is_refused(here: Dep
         roles.expand([f"assume:{role_id}", f"assume:{role_id[:-1]}some text"])
     # The other way round it is the last one made, a leaf, that is too much for the first one.
     for role_id, _ in levels[20 - made :]:
-        await here.roles.delete(role_id)
+        await here.roles.remove_role(role_id)
     with pytest.raises(InputError, match="would lead to too much"):
         for role_id, request in levels:
-            await here.roles.create(role_id, request, ANYTHING)
+            await here.roles.make_role(role_id, request, ANYTHING)
 
 
 def test_too_many_roles_are_refused() -> None:
@@ -123,11 +123,11 @@ def test_roles_that_cannot_be_checked_within_reason_are_refused(monkeypatch: pyt
 
 
 async def test_roles_that_share_and_roles_that_may_do_everything_are_no_cycle(here: Deployment) -> None:
-    await here.roles.create("root", role("*"), ANYTHING)
-    await here.roles.create("bottom", role("x"), ANYTHING)
-    await here.roles.create("left", role("assume:bottom"), ANYTHING)
-    await here.roles.create("right", role("assume:bottom"), ANYTHING)
-    top = await here.roles.create("top", role("assume:left", "assume:right"), ANYTHING)
+    await here.roles.make_role("root", role("*"), ANYTHING)
+    await here.roles.make_role("bottom", role("x"), ANYTHING)
+    await here.roles.make_role("left", role("assume:bottom"), ANYTHING)
+    await here.roles.make_role("right", role("assume:bottom"), ANYTHING)
+    top = await here.roles.make_role("top", role("assume:left", "assume:right"), ANYTHING)
     assert "x" in top["expandedScopes"]
 
 
@@ -143,8 +143,8 @@ def problem(roles: dict[str, list[str]]) -> str:
 
 async def test_two_who_change_roles_at_once_cannot_make_a_cycle_together(twin: MemoryStorage) -> None:
     here, there = process(twin), process(twin)
-    await here.roles.create("a", role("x"), ANYTHING)
-    await here.roles.create("b", role("x"), ANYTHING)
+    await here.roles.make_role("a", role("x"), ANYTHING)
+    await here.roles.make_role("b", role("x"), ANYTHING)
     other: list[str] = []
 
     async def meanwhile(call: Call, phase: Phase) -> None:
@@ -156,5 +156,5 @@ async def test_two_who_change_roles_at_once_cannot_make_a_cycle_together(twin: M
     twin.gate = meanwhile
     with pytest.raises(InputError, match="back to themselves"):
         await here.roles.update("a", role("assume:b"), ANYTHING)
-    assert (await here.roles.get("b"))["scopes"] == ["assume:a"]
-    assert (await here.roles.get("a"))["scopes"] == ["x"]
+    assert (await here.roles.find_role("b"))["scopes"] == ["assume:a"]
+    assert (await here.roles.find_role("a"))["scopes"] == ["x"]

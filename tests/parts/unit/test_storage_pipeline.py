@@ -54,7 +54,7 @@ async def test_what_may_pass_is_tried_again(service: Service, status: int | str)
     service.script = [trouble, trouble, _json(_ROW)]
     async with service.account() as account:
         with counting() as operations:
-            row = await account.storage.tables.get("Tasks", "p", "k")
+            row = await account.storage.tables.get_row("Tasks", "p", "k")
     assert row is not None
     assert row.etag == 'W/"1"'
     assert operations.total == 1
@@ -83,8 +83,8 @@ async def test_no_connection_is_storage_unavailable_without_the_address(service:
     service.url = f"http://127.0.0.1:{unused_port()}/account"
     async with service.account() as account:
         for request in (
-            account.storage.tables.get("Tasks", "p", "k"),
-            account.storage.queues.put("q-1", "text"),
+            account.storage.tables.get_row("Tasks", "p", "k"),
+            account.storage.queues.put_message("q-1", "text"),
             account.storage.blobs.upload("blobs", "a", b"x", content_type="text/plain"),
         ):
             with pytest.raises(StorageUnavailable) as caught:
@@ -136,7 +136,7 @@ async def test_a_page_that_ends_early_without_rows_is_followed_up(service: Servi
 async def test_each_try_is_signed(service: Service) -> None:
     service.script = [_status(503), _json(_ROW)]
     async with service.account() as account:
-        await account.storage.tables.get("Tasks", "p", "k")
+        await account.storage.tables.get_row("Tasks", "p", "k")
     for request in service.requests:
         assert request.headers["Authorization"].startswith("SharedKey account:")
         assert request.headers["x-ms-date"].endswith("GMT")
@@ -148,7 +148,7 @@ async def test_a_managed_identity(service: Service) -> None:
     identity = IdentityWithInfo(None)
     async with service.account(identity) as account:
         for _ in range(3):
-            assert await account.storage.tables.get("Tasks", "p", "k")
+            assert await account.storage.tables.get_row("Tasks", "p", "k")
     assert len(identity.claims) == 1  # cached from then on
     assert service.authorisations() == ["Bearer token-1"] * 3
 
@@ -157,7 +157,7 @@ async def test_a_token_goes_over_tls_only(service: Service) -> None:
     endpoints = Endpoints(table=service.url, queue=service.url, blob=service.url)
     async with AzureStorage(endpoints, Identity(), patience=_PATIENCE) as account:
         with pytest.raises(ValueError, match="HTTPS"):
-            await account.storage.tables.get("Tasks", "p", "k")
+            await account.storage.tables.get_row("Tasks", "p", "k")
     assert service.requests == []
 
 

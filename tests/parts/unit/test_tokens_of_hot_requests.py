@@ -26,8 +26,8 @@ async def test_one_token_serves_many_requests_and_both_services(service: Service
     service.script = [answers(404, "", {"x-ms-error-code": "QueueNotFound"})]
     async with service.account(identity) as account:
         storage = account.storage
-        await asyncio.gather(*(storage.tables.get("Tasks", "p", "k") for _ in range(5)))
-        await asyncio.gather(*(storage.queues.get("queue", hidden_for=5) for _ in range(5)))
+        await asyncio.gather(*(storage.tables.get_row("Tasks", "p", "k") for _ in range(5)))
+        await asyncio.gather(*(storage.queues.get_messages("queue", hidden_for=5) for _ in range(5)))
     assert set(service.authorisations()) == {"Bearer token-1"}
 
 

@@ -20,19 +20,19 @@ FRONT = 15
 
 @pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
-    """A running stack for the tests of this folder, which use pools of names of their own in it."""
+    """Yields a running stack for the tests of this folder, which use pools of names of their own in it."""
     yield from started(StackOptions(free_ports(), in_memory=True, app_settings=SETTINGS))
 
 
 @pytest.fixture
 def operator(stack: Stack, tmp_path: Path) -> Operator:
-    """An operator at the running stack."""
+    """Returns an operator at the running stack."""
     return Operator(stack, tmp_path)
 
 
 @pytest.fixture(scope="package")
 def fronted() -> Iterator[Stack]:
-    """A stack whose root URL is that of a front end that tests put there, so that signatures are good behind it."""
+    """Yields a stack whose root URL is that of a front end that tests put there: so signatures are good behind it."""
     ports = free_ports()
     root_url = f"http://127.0.0.1:{ports.api + FRONT}"
     yield from started(StackOptions(ports, in_memory=True, app_settings=SETTINGS, root_url=root_url))

@@ -45,7 +45,7 @@ class Operator:
         return json.loads(output)
 
     def queue(self) -> Any:
-        """The public client."""
+        """Returns the public client."""
         return taskcluster.Queue(self._options)
 
     def create(self, **changes: Any) -> str:
@@ -75,7 +75,7 @@ class Operator:
         self.queue().quarantineWorker(*self.pool.split("/"), "g", worker_id, wanted)
 
     def auth(self) -> Any:
-        """The public client of clients and roles."""
+        """Returns the public client of clients and roles."""
         return taskcluster.Auth(self._options)
 
     def create_client(self, client_id: str) -> None:

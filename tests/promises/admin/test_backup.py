@@ -36,7 +36,7 @@ from tools.local.entities import TABLES
 
 @pytest.fixture
 async def other_account(azurite: Azurite) -> AsyncIterator[AzureStorage]:
-    """The account into which the backup is restored."""
+    """Yields the account into which the backup is restored."""
     async with AzureStorage.from_connection_string(own_connection_string(azurite)) as account:
         yield account
 
@@ -155,7 +155,7 @@ async def test_roles_are_exported_as_they_were_at_one_time(
 
     async def put(role_id: str, *scopes: str) -> None:
         record = RoleRecord(role_id=role_id, scopes=scopes, description="", created=now, last_modified=now)
-        await store.put(await store.load(), record)
+        await store.write_role_row(await store.load(), record)
 
     await put("a", "assume:z")
     await put("z", "little")

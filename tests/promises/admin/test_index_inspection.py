@@ -132,7 +132,7 @@ def test_a_task_that_is_not_at_its_path_is_found() -> None:
             assert await finding.repair()
         assert (await world.services.index.find(PATH)).task_id == second
         await put(second, world.clock.now())
-        await world.services.index.remove(PATH)
+        await world.services.index.remove_entry(PATH)
         assert await texts(second) == [], "it was deleted"
 
     world.run(story())

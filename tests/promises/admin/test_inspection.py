@@ -98,7 +98,7 @@ async def _lose(world: World, queue: str) -> None:
     held = list(world.memory.queues.messages(queue))
     for message in held:
         receipt = Receipt(message_id=message.message_id, pop_receipt=message.pop_receipt, visible=message.visible)
-        await queues.delete(queue, receipt)
+        await queues.delete_message(queue, receipt)
 
 
 def _task(world: World, task_id: str) -> Task:

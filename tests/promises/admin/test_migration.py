@@ -21,7 +21,7 @@ from tools.local.stack import Stack, StackOptions
 
 @pytest.fixture(scope="module")
 def other() -> Iterator[Stack]:
-    """The deployment that is read."""
+    """Yields the deployment that is read."""
     yield from started(StackOptions(free_ports(), in_memory=True, app_settings=SETTINGS))
 
 

@@ -52,7 +52,7 @@ async def one_of_everything(world: World) -> None:
     (claim,) = await world.claim()
     for number in range(60):
         details = {"reason": "file-missing-on-worker", "message": "あ" * (MAX_DETAILS - 200)}
-        await services.artifacts.creation.create(
+        await services.artifacts.creation.create_or_find(
             claim.task.task_id,
             claim.run_id,
             Artifact(
@@ -64,12 +64,12 @@ async def one_of_everything(world: World) -> None:
             ),
         )
     await services.workers.quarantine(POOL, WORKER, now + timedelta(hours=1), client_id=CLIENT, info=LANGUAGES)
-    await services.roles.create("project:x", CreateRoleRequest(scopes=["a:b"], description=LANGUAGES), everybody)
+    await services.roles.make_role("project:x", CreateRoleRequest(scopes=["a:b"], description=LANGUAGES), everybody)
     for number in range(60):
         one = entry(world, f"demo.v2.n{number:03d}", days=9)
         await services.index.insert(replace(one, data={"text": "あ" * ((MOST_DATA - 20) // 3)}))
     async with services.audit.entry(audit.task_group(GROUP), "priority changed", CLIENT, LANGUAGES) as noted:
-        await noted.begin()
+        await noted.begin_entry()
         await services.group_jobs.call(GroupJob(task_group_id=GROUP, kind="priority", new_priority="high"))
         noted.happens = True
     await world.handlers.gauges.note_waiting()

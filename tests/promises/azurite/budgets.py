@@ -21,6 +21,7 @@ from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime, utc_now
 from shared.store.counting import Operations, counting
 from shared.store.interface import Storage
+from tests.parts.unit.tasks import a_definition
 from tests.promises.simulator.world import POOL, WORKER, settings
 
 PASSED = "… after a call on its group of which the process does not know"
@@ -70,15 +71,15 @@ class Bench:
                 else:
                     (claim,) = await self.claims(1, services)
                 await self.finish(claim)
-        await self.storage.queues.create(GROUP_QUEUE)
+        await self.storage.queues.create_queue(GROUP_QUEUE)
         assert await self.calls.work.claim_work(POOL, WORKER, 1, 0.01) == []
 
     async def _remove_superseded_message(self) -> None:
         """Removes the first message of a run that claimTask has left. Polls put it back for a second or more until it
         is an orphan; it would come up again in the middle of what is measured."""
         queue = pending_queue(POOL, "lowest")
-        (message,) = await self.storage.queues.get(queue, count=32, hidden_for=60)
-        await self.storage.queues.delete(queue, message.receipt)
+        (message,) = await self.storage.queues.get_messages(queue, count=32, hidden_for=60)
+        await self.storage.queues.delete_message(queue, message.receipt)
 
     async def measure(self, call: Awaitable[Any]) -> Operations:
         """Returns the requests of a call."""
@@ -91,29 +92,10 @@ class Bench:
     ) -> Definition:
         """Returns the definition of a task of the known group."""
         now = self._now()
-        provisioner_id, worker_type = POOL.split("/")
-        body = {
-            "provisionerId": provisioner_id,
-            "workerType": worker_type,
-            "taskQueueId": POOL,
-            "schedulerId": "-",
-            "projectId": "none",
-            "taskGroupId": self.group,
-            "dependencies": [],
-            "requires": "all-completed",
-            "routes": [],
-            "priority": "lowest",
-            "retries": 5,
-            "created": format_date(now),
-            "deadline": format_date(now + timedelta(hours=3)),
-            "expires": format_date(now + expires),
-            "scopes": [],
-            "payload": {"command": ["true"]},
-            "metadata": {"name": "", "description": "", "owner": "", "source": "https://example.com"},
-            "tags": {},
-            "extra": {},
-        }
-        return Definition(task_id=task_id or new_slugid(), body={**body, **changes})
+        times = {"created": now, "deadline": now + timedelta(hours=3), "expires": now + expires}
+        dates = {name: format_date(time) for name, time in times.items()}
+        known = {"taskGroupId": self.group, "priority": "lowest", "payload": {"command": ["true"]}}
+        return a_definition(task_id or new_slugid(), **{**known, **dates, **changes})
 
     async def create(self, **changes: Any) -> str:
         """Creates a task and returns its id."""

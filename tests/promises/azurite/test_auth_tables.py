@@ -34,14 +34,14 @@ def record(client_id: str, scopes: tuple[str, ...] = ("a",)) -> ClientRecord:
 async def test_clients_are_created_changed_and_read_by_etag(azure_storage: Storage) -> None:
     store = ClientStore(azure_storage.tables)
     assert await store.load("x") is None
-    assert await store.page("", start="", limit=10) == ([], None)
-    await store.delete("x")
+    assert await store.client_row_page("", start="", limit=10) == ([], None)
+    await store.delete_client_row("x")
     odd = "AZaz09!@/:.+|_-"
     many = tuple(f"secrets:get:{PRINTABLE}:{n}" for n in range(1000))
-    created = await store.create(record(odd, many))
+    created = await store.add_client_row(record(odd, many))
     assert await store.load(odd) == created
     with pytest.raises(ClientChanged):
-        await store.create(record(odd))
+        await store.add_client_row(record(odd))
     used = await store.mark_used(created, NOW + timedelta(hours=1), created.sealed_token)
     assert await store.load(odd) == used
     with pytest.raises(ClientChanged):
@@ -49,7 +49,7 @@ async def test_clients_are_created_changed_and_read_by_etag(azure_storage: Stora
     shorter = await store.replace(record_of(used, ("b",)))
     assert await store.load(odd) == shorter
     assert not await store.delete_expired(odd, NOW)
-    await store.delete(odd)
+    await store.delete_client_row(odd)
     assert await store.load(odd) is None
 
 
@@ -67,16 +67,16 @@ async def test_roles_are_put_and_removed_by_etag(azure_storage: Storage) -> None
     empty = await store.load()
     assert not empty.records
     odd = role(PRINTABLE + "*", "a", f"x:<..>:{PRINTABLE}")
-    await store.put(empty, odd)
+    await store.write_role_row(empty, odd)
     with pytest.raises(RolesChanged):
-        await store.put(empty, role("second"))
+        await store.write_role_row(empty, role("second"))
     one = await store.load()
     assert one.records == {odd.role_id: odd}
     assert "a" in one.roles.expand([f"assume:{PRINTABLE}1"])
-    await store.put(one, role("second", "b"))
+    await store.write_role_row(one, role("second", "b"))
     with pytest.raises(RolesChanged):
-        await store.put(one, role("third"))
+        await store.write_role_row(one, role("third"))
     with pytest.raises(RolesChanged):
-        await store.delete(one, odd.role_id)
-    await store.delete(await store.load(), odd.role_id)
+        await store.delete_role_row(one, odd.role_id)
+    await store.delete_role_row(await store.load(), odd.role_id)
     assert set((await store.load()).records) == {"second"}

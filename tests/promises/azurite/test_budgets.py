@@ -40,7 +40,7 @@ ELSEWHERE = {
 
 @pytest.fixture(params=["twin", pytest.param("azurite", marks=pytest.mark.large)])
 def storage(request: pytest.FixtureRequest) -> Storage:
-    """The account whose requests are counted."""
+    """Returns the account whose requests are counted."""
     if request.param == "twin":
         return twin_in_rounds()
     on_azurite: Storage = request.getfixturevalue("storage_in_rounds")
@@ -115,7 +115,7 @@ async def test_the_whole_life_of_an_ordinary_task(storage_in_rounds: Storage) ->
     async def upload(claim: Claim, through: Callable[[str, Awaitable[Any]], Awaitable[Any]]) -> None:
         task = claim.task
         wanted = artifacts.artifact(StorageType.S3, task.expires, upload=Upload.RELAY)
-        created = await through("createArtifact", services.artifacts.creation.create(task.task_id, 0, wanted))
+        created = await through("createArtifact", services.artifacts.creation.create_or_find(task.task_id, 0, wanted))
         url = services.artifacts.urls.url(created.stored, created.upload_until)
         await through("relay PUT", relay_to(services, url))
 

@@ -77,7 +77,7 @@ def plain(entity: Mapping[str, Any]) -> dict[str, Any]:
 async def same_by_both(both: Both, partition: str, key: str, values: Mapping[str, Any]) -> Row:
     """Reads the row in every way, and compares the results."""
     theirs = await both.table.get_entity(partition, key)
-    ours = await both.tables.get("Tasks", partition, key)
+    ours = await both.tables.get_row("Tasks", partition, key)
     page = await both.tables.query("Tasks", partition, start=key, end=f"{key}\uffff")
     assert ours is not None
     assert plain(theirs) == dict(ours.values) == dict(values)
@@ -125,7 +125,7 @@ async def test_every_type_that_azure_has(both: Both) -> None:
         "number": number,
     }
     await both.table.create_entity({"PartitionKey": "p", "RowKey": "k", **values})
-    row = await both.tables.get("Tasks", "p", "k")
+    row = await both.tables.get_row("Tasks", "p", "k")
     assert row is not None
     read = dict(row.values)
     assert math.isnan(float(read.pop("nan")))
@@ -147,7 +147,7 @@ async def test_every_type_that_azure_has(both: Both) -> None:
 @AZURITE
 @given(first=MESSAGES, second=MESSAGES)
 async def test_messages(both: Both, first: str, second: str) -> None:
-    put = await both.queues.put("queue", first, visible_in=0.2)
+    put = await both.queues.put_message("queue", first, visible_in=0.2)
     assert abs(put.visible - datetime.now(UTC) - timedelta(seconds=1)) < timedelta(seconds=30)
     await both.queues.update("queue", put, visible_in=0)
     taken = await both.queue.receive_message(visibility_timeout=60)
@@ -156,11 +156,11 @@ async def test_messages(both: Both, first: str, second: str) -> None:
     await both.queue.delete_message(taken)
     sent = await both.queue.send_message(first, visibility_timeout=60)
     moved = await both.queue.update_message(sent.id, sent.pop_receipt, second, visibility_timeout=0)
-    (message,) = await both.queues.get("queue", count=32, hidden_for=60)
+    (message,) = await both.queues.get_messages("queue", count=32, hidden_for=60)
     assert (message.text, message.receipt.message_id, message.dequeue_count) == (second, moved.id, 1)
     assert message.inserted == sent.inserted_on
     await both.queues.update("queue", message.receipt, visible_in=0, text=first)
-    (again,) = await both.queues.get("queue", hidden_for=60)
+    (again,) = await both.queues.get_messages("queue", hidden_for=60)
     assert (again.text, again.dequeue_count) == (first, 2)
-    await both.queues.delete("queue", again.receipt)
+    await both.queues.delete_message("queue", again.receipt)
     assert [found async for found in both.queue.receive_messages()] == []

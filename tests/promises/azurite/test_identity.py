@@ -58,7 +58,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def guarded(certificate: tuple[Path, Path]) -> Iterator[Azurite]:
-    """An Azurite that takes tokens."""
+    """Yields an Azurite that takes tokens."""
     public, key = certificate
     arguments = ["--oauth", "basic", "--cert", str(public), "--key", str(key)]
     with Azurite.start(in_memory=True, arguments=arguments, accounts=ACCOUNTS) as running:
@@ -170,7 +170,7 @@ def in_old_form(url: str, key: UserDelegationKey) -> str:
 async def test_tokens_are_for_storage(guarded: Azurite, certificate: tuple[Path, Path]) -> None:
     identity = Identity()
     async with open_account(guarded, certificate[0], identity) as account:
-        await account.storage.tables.get("Tasks", "p", "r")
+        await account.storage.tables.get_row("Tasks", "p", "r")
         await account.storage.queues.length("claim")
     assert set(identity.scopes) == {"https://storage.azure.com/.default"}
 
@@ -196,7 +196,7 @@ async def test_a_token_that_is_not_taken_is_a_failure_that_says_nothing_of_it(
     async with open_account(guarded, certificate[0], Identity(**wrong)) as account:
         for request in (
             account.storage.tables.transact("Tasks", "p", [Upsert("r", {})]),
-            account.storage.queues.put("claim", "text"),
+            account.storage.queues.put_message("claim", "text"),
             account.storage.blobs.properties("artifacts", "a"),
         ):
             with pytest.raises(StorageUnavailable) as caught:

@@ -24,8 +24,8 @@ async def _written(write: Awaitable[WorkerRecord | None]) -> WorkerRecord:
 
 async def test_a_history_latest_last(azure_storage: Storage) -> None:
     store = WorkerStore(azure_storage, Runtime())
-    record = await _written(store.put(await store.read(POOL, "g", "w")))
-    await store.put(await store.read(POOL, "g", "w2"))
+    record = await _written(store.write_worker(await store.read_worker(POOL, "g", "w")))
+    await store.write_worker(await store.read_worker(POOL, "g", "w2"))
     entries = [
         Quarantine(
             client_id="c", updated=NOW + timedelta(seconds=number), until=NOW, info=str(number), entry_id=f"{number}"
@@ -38,8 +38,8 @@ async def test_a_history_latest_last(azure_storage: Storage) -> None:
     assert await store.history(POOL, "g", "w2") == []
     stale = replace(record, etag="W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"")
     assert await store.quarantine(stale, entries[0]) is None
-    assert not await store.remove(stale)
-    assert await store.remove(record)
+    assert not await store.remove_worker(stale)
+    assert await store.remove_worker(record)
     assert await store.existing(POOL, "g", "w") is None
     assert await store.history(POOL, "g", "w") == []
-    assert [each.worker_id for each in (await store.page(POOL, keys.WORKERS[0], 10))[0]] == ["w2"]
+    assert [each.worker_id for each in (await store.pool_page(POOL, keys.WORKERS[0], 10))[0]] == ["w2"]

@@ -45,7 +45,7 @@ async def test_a_container_is_looked_after_once(azure_storage: Storage, validity
 
 @pytest.mark.parametrize("minutes", [-31, 20])
 async def test_a_queue_is_open_for_the_time_that_was_said(azure_storage: Storage, minutes: int, now: datetime) -> None:
-    await azure_storage.queues.put("a-queue", "text")
+    await azure_storage.queues.put_message("a-queue", "text")
     start = now + timedelta(minutes=minutes)
     signed = await azure_storage.access.process_queue("a-queue", start=start, expiry=start + timedelta(minutes=30))
     url = URL(f"{signed.url}/messages?{signed.sas}", encoded=True)

@@ -18,7 +18,7 @@ BLOCK = base64.b64encode(b"artifact").decode()
 
 
 class Holder:
-    """Has nothing but a signed URL."""
+    """A client that has nothing but a signed URL."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -83,7 +83,7 @@ async def test_a_spoiled_blob_can_be_deleted(azure_storage: Storage, attack: Att
     assert await commit(azure_storage)
     await attack(spoiler)
     await spoiler.lease() if attack is Holder.snapshot else None
-    await azure_storage.blobs.delete("blobs", PATH)
+    await azure_storage.blobs.delete_blob("blobs", PATH)
     assert await azure_storage.blobs.list_paths("blobs", "") == []
 
 
@@ -113,6 +113,6 @@ async def test_another_type_of_blob_is_no_upload(azure_storage: Storage, attack:
 
 
 async def test_a_deletion_makes_no_container(azure_storage: Storage) -> None:
-    await azure_storage.blobs.delete("nothing", PATH)
+    await azure_storage.blobs.delete_blob("nothing", PATH)
     assert not await azure_storage.blobs.set_headers("nothing", PATH, content_type="a/b", content_encoding="")
     assert await azure_storage.blobs.list_paths("nothing", "") == []

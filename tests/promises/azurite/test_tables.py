@@ -23,7 +23,7 @@ async def test_values_come_back_as_they_went(azure_storage: Storage, values: dic
     keys = [f"k{number}" for number in range(rows)]
     etags = await azure_storage.tables.transact("Tasks", "p", [Create(key, values) for key in keys])
     for key, etag in zip(keys, etags, strict=True):
-        row = await azure_storage.tables.get("Tasks", "p", key)
+        row = await azure_storage.tables.get_row("Tasks", "p", key)
         assert row is not None
         assert (row.partition, row.key, row.etag) == ("p", key, etag)
         assert dict(row.values) == values
@@ -34,7 +34,7 @@ async def test_values_come_back_as_they_went(azure_storage: Storage, values: dic
 async def test_a_table_that_is_not_there(azure_storage: Storage) -> None:
     tables = azure_storage.tables
     with counting() as operations:
-        assert await tables.get("Nothing", "p", "k") is None
+        assert await tables.get_row("Nothing", "p", "k") is None
         assert (await tables.query("Nothing", "p", start="", end="z")).rows == []
     assert operations.counts == {Kind.TABLE_READ: 2}
     with pytest.raises(TransactionRefused, match="missing"):

@@ -19,7 +19,7 @@ LOCAL_PATHS = pytest.param(False, marks=pytest.mark.large, id="local paths")
 
 @pytest.fixture(scope="package", params=[LOCAL_PATHS, pytest.param(True, id="azure paths")])
 def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
-    """A running deployment. Tests use names of their own in it for clients, roles and pools."""
+    """Yields a running deployment. Tests use names of their own in it for clients, roles and pools."""
     options = StackOptions(free_ports(), azure_paths=request.param, in_memory=True, subscriptions=(SUBSCRIPTION,))
     try:
         with Stack.start(options) as stack:
@@ -30,7 +30,7 @@ def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
 
 @pytest.fixture(scope="package")
 def undisturbed() -> Iterator[Deployment]:
-    """A deployment with no other calls than the test's own, so that what is stored can be compared."""
+    """Yields a deployment with no other calls than the test's own, so that what is stored can be compared."""
     options = StackOptions(free_ports(), in_memory=True, app_settings=QUICK)
     try:
         with Stack.start(options) as stack:

@@ -27,7 +27,7 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 @pytest.fixture
 def queue(deployment: Deployment, session: aiohttp.ClientSession) -> Any:
-    """The client as root."""
+    """Returns the client as root."""
     return taskcluster.aio.Queue(deployment.options(deployment.root), session=session)
 
 

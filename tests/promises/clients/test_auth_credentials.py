@@ -17,7 +17,7 @@ def set_of(outcome: Any) -> set[str]:
 
 @pytest.fixture
 def client(deployment: Deployment) -> Credentials:
-    """A client that may do some things by itself, and some through a role. It needs no scope to see its scopes."""
+    """Returns a client that may do some things by itself, and some through a role. To see its scopes it needs none."""
     role = deployment.new_role("role:x")
     return deployment.new_client("a:*", f"assume:{role}", "auth:create-client:test/*")
 

@@ -50,7 +50,7 @@ def root(deployment: Deployment) -> Caller:
 
 @pytest.fixture
 def space() -> str:
-    """A namespace of the test's own."""
+    """Returns a namespace of the test's own."""
     return f"test-{uuid.uuid4().hex}"
 
 
@@ -131,7 +131,7 @@ def test_the_npm_client(deployment: Deployment, space: str) -> None:
 
 @pytest.fixture
 def built(deployment: Deployment, root: Caller, space: str) -> tuple[str, str]:
-    """A path and the task that is found there, with two artifacts."""
+    """Returns a path and the task that is found there, with two artifacts."""
     path = f"{space}.latest.app"
     task_id = complete(deployment, [f"index.{path}"], {"index": {"rank": 5, "data": {"kind": "build"}}})
     eventually(lambda: root("findTask", path).status == 200 or None)

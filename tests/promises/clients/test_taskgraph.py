@@ -30,7 +30,7 @@ CREATED = {*BUILDS, *TESTS, PACKAGE, INDEXING}
 
 @pytest.fixture
 def graph(deployment: Deployment, tmp_path: Path) -> Graph:
-    """A graph whose decision task is completed."""
+    """Returns a graph whose decision task is completed."""
     return Graph.decided(deployment, tmp_path / "sample")
 
 

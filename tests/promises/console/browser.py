@@ -71,7 +71,7 @@ _REFUSED_REQUEST = "Failed to load resource"
 
 
 def program() -> str:
-    """The path of a Chromium. Skips the test if there is none, or fails it where CI is set."""
+    """Returns the path of a Chromium. Skips the test if there is none, or fails it where CI is set."""
     found = next((path for name in PROGRAMS if (path := shutil.which(name))), None)
     if found is not None:
         return found
@@ -118,7 +118,7 @@ class Watch:
             context.remove_listener("request", self._request)
 
     def sent(self, secret: str) -> list[str]:
-        """The requests in which a secret can be seen: in the address, a header or the body."""
+        """Returns the requests in which a secret can be seen: in the address, a header or the body."""
         return [
             f"{request.method} {request.url}"
             for request in self.requests
@@ -143,7 +143,7 @@ class Watch:
 
 
 def watched(context: BrowserContext) -> BrowserContext:
-    """The context, whose pages say on their consoles what their policy has forbidden."""
+    """Returns the context, whose pages say on their consoles what their policy has forbidden."""
     context.add_init_script(_WATCH)
     context.set_default_timeout(WAIT_MILLISECONDS)
     return context
@@ -163,7 +163,7 @@ class Shared:
         self.page = self.context.new_page()
 
     def begin(self, options: Mapping[str, Any]) -> Page:
-        """The page as a context with these options would have it: `SHARED_OPTIONS`."""
+        """Returns the page as a context with these options would have it: `SHARED_OPTIONS`."""
         if "viewport" in options:
             self.page.set_viewport_size(options["viewport"])
         if "color_scheme" in options:
@@ -203,12 +203,12 @@ class Shared:
         self.context.clear_permissions()
 
     def _rest(self) -> None:
-        """To an address of the origin that runs nothing, and reaches what the origin stores."""
+        """Goes to an address of the origin that runs nothing, and reaches what the origin stores."""
         self.page.goto(f"{self._root_url}/api/queue/v1/ping")
 
 
 def answered(path: str, body: object, status: int = 200) -> str:
-    """A script by which a page's requests to addresses that end with this path get this answer.
+    """Returns a script by which a page's requests to addresses that end with this path get this answer.
 
     As by a route of Playwright's, while which a browser reads each module of a page past its caches: that page takes
     three times the CPU.
@@ -217,7 +217,7 @@ def answered(path: str, body: object, status: int = 200) -> str:
 
 
 def storage_of(root_url: str, credentials: Credentials) -> dict[str, Any]:
-    """The storage of a browser in which somebody has signed in."""
+    """Returns the storage of a browser in which somebody has signed in."""
     session = {**credentials, "until": round((time.time() + 3600) * 1000)}
     stored = [{"name": SESSION_KEY, "value": json.dumps(session)}]
     return {"cookies": [], "origins": [{"origin": root_url, "localStorage": stored}]}

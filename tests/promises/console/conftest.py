@@ -43,7 +43,7 @@ from tools.local.templates import scenarios
 
 @pytest.fixture(scope="package")
 def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
-    """A browser. Ends with this folder's tests: Playwright's loop would stop asynchronous tests that came later."""
+    """Yields a browser. Ends with this folder's tests: Playwright's loop would stop later asynchronous tests."""
     has_large = any(item.get_closest_marker("large") for item in request.session.items)  # whose figures are kept
     program()
     expect.set_options(timeout=WAIT_MILLISECONDS)
@@ -53,20 +53,20 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def ports(browser: Browser) -> Ports:
-    """Those of the deployment, if there is a browser."""
+    """Returns the deployment's ports, if there is a browser."""
     return free_ports()
 
 
 @pytest.fixture(scope="package")
 def issuer(ports: Ports) -> Iterator[str]:
-    """With which people sign in to the deployment."""
+    """Yields the provider with which people sign in to the deployment."""
     with running_issuer(free_ports().api, f"http://127.0.0.1:{ports.api}/login/callback") as address:
         yield address
 
 
 @cache
 def _setup() -> list[list[str]]:
-    """The commands by which docs/console.md sets up Entra ID, each as its words."""
+    """Returns the commands by which docs/console.md sets up Entra ID, each as its words."""
     section = (state.ROOT / "docs" / "console.md").read_text().split("\n## Microsoft Entra ID\n")[1].split("\n## ")[0]
     blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     lines = [line for block in blocks for line in re.sub(r"(\\|(\|))\n", r"\2 ", block).splitlines()]
@@ -75,7 +75,7 @@ def _setup() -> list[list[str]]:
 
 @pytest.fixture(scope="package")
 def deployment(ports: Ports, issuer: str) -> Iterator[Deployment]:
-    """A running deployment, started only if there is a browser. Tests use task queues of their own in it.
+    """Yields a running deployment, started only if there is a browser. Tests use task queues of their own in it.
 
     People sign in as the documented commands have it, with a provider of this machine.
     """
@@ -105,7 +105,7 @@ def roles(deployment: Deployment) -> None:
 
 @pytest.fixture
 def watching() -> Iterator[Watch]:
-    """What the pages of the test did wrong: nothing, or the test fails."""
+    """Watches the pages of the test, which fails if they did anything wrong."""
     watching = Watch()
     yield watching
     assert watching.problems == []
@@ -113,7 +113,7 @@ def watching() -> Iterator[Watch]:
 
 @pytest.fixture
 def watch(watching: Watch) -> Watch:
-    """The same, with the requests of the pages."""
+    """Watches the pages as `watching` does, with their requests."""
     watching.with_requests = True
     return watching
 
@@ -124,7 +124,7 @@ Sharing = Callable[[str, int], Shared]
 
 @pytest.fixture(scope="package")
 def shared(browser: Browser) -> Sharing:
-    """The browsers of the first, the second … page that each test opens of a deployment."""
+    """Returns the browsers of the first, the second … page that each test opens of a deployment."""
     return cache(lambda root_url, number: Shared(browser, root_url))
 
 
@@ -178,13 +178,13 @@ def open_page(browser: Browser, deployment: Deployment, shared: Sharing, watchin
 
 @pytest.fixture
 def scene(deployment: Deployment) -> Scene:
-    """A group of the test's own, without tasks."""
+    """Returns a group of the test's own, without tasks."""
     return Scene(deployment)
 
 
 @pytest.fixture(scope="package")
 def settled(deployment: Deployment) -> Scene:
-    """A group in which there is something of everything, for tests that only look."""
+    """Returns a group in which there is something of everything, for tests that only look."""
     scene = Scene(deployment, source="https://example.com/settled")
     scene.create("decision", task_id=scene.group)
     for number in (1, 2):

@@ -32,13 +32,13 @@ _ENCODE = """async (source) => {
 
 
 def encoded(page: Page, picture: bytes) -> bytes:
-    """A PNG as WebP."""
+    """Returns a PNG as WebP."""
     source = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
     return base64.b64decode(str(page.evaluate(_ENCODE, source)).partition(",")[2])
 
 
 def main() -> int:
-    """The exit code of the tests."""
+    """Returns the exit code of the tests."""
     tests = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "large", "tests/promises/console/test_pages.py"]
     code = subprocess.run(tests, cwd=ROOT, check=False).returncode
     if code != 0:

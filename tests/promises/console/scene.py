@@ -35,7 +35,7 @@ class Scene:
     """Claims that are not resolved yet, by the task's name."""
 
     def client(self, credentials: Any = None) -> Any:
-        """The public client, as root or with these credentials."""
+        """Returns the public client, as root or with these credentials."""
         options = self.deployment.options(credentials or self.deployment.root)
         return taskcluster.Queue({**options, "maxRetries": 3})
 
@@ -75,7 +75,7 @@ class Scene:
         return url
 
     def begin_blob(self, name: str, artifact: str, content_type: str = "text/plain; charset=utf-8") -> str:
-        """The URL of the blob of an artifact of a claimed task, which its worker writes by blocks."""
+        """Returns the URL of the blob of an artifact of a claimed task, which its worker writes by blocks."""
         return self._create_artifact(name, artifact, "azure", content_type)
 
     def complete(self, *names: str) -> None:
@@ -94,7 +94,7 @@ class Scene:
         self.complete(*names)
 
     def many(self, state: str, count: int) -> dict[str, Any]:
-        """What listTaskGroup would answer of the first task in a state and so many copies of it: `zz-000` and on."""
+        """Returns what listTaskGroup would answer for the first task in a state and copies of it, from `zz-000`."""
         answer = self.client().listTaskGroup(self.group)
         one = next(each for each in answer["tasks"] if each["status"]["state"] == state)
         tasks = [one]
@@ -128,7 +128,7 @@ SHERIFF, JANE, JOE = "sheriff@example.com", "jane@example.com", "joe@example.com
 
 
 def lately(deployment: Deployment) -> dict[str, Scene]:
-    """Groups for the home page: a push with a decision task, one without, what is neither, and three of one task."""
+    """Returns groups for the home page: a push with a decision task, one without, no push, three of one task."""
     made = {name: Scene(deployment) for name in ("autoland", "widgets", "tools", "cron-0", "cron-1", "cron-2")}
 
     def create(of: str, task: str, owner: str, source: str, project: str = "none", **changes: Any) -> None:
@@ -159,7 +159,7 @@ def put(url: str, content: bytes, content_type: str = "text/plain; charset=utf-8
 
 
 def lines(count: int = 300, errors: Sequence[int] = (58, 212)) -> bytes:
-    """A log with colours; errors at these lines, counted from 1."""
+    """Returns a log with colours; errors at these lines, counted from 1."""
     written = [
         f"\x1b[31mstep {number} error: it broke\x1b[0m"
         if number in errors

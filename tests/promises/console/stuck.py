@@ -36,7 +36,7 @@ def task_has_waited(connection_string: str, task_queue_id: str, time: timedelta)
         kind, _, *rest = row.key.split("~")
         older = "~".join([kind, format_date(utc_now() - time), *rest])
         await storage.tables.transact(keys.POOLS, pool, [Delete(row.key), Create(older, row.values)])
-        await WaitingStore(storage).put(Waiting(task_queue_ids=(task_queue_id,), time=utc_now()))
+        await WaitingStore(storage).write_waiting(Waiting(task_queue_ids=(task_queue_id,), time=utc_now()))
 
     _write(connection_string, write)
 
@@ -47,7 +47,7 @@ async def _backdate(storage: Storage, table: str, partition: str, key: str, ago:
 
 
 def _write(connection_string: str, write: Callable[[Storage], Awaitable[None]]) -> None:
-    """In a thread of its own: the browser's event loop is in this one."""
+    """Writes in a thread of its own, since the browser's event loop runs in this one."""
 
     async def work() -> None:
         async with AzureStorage.from_connection_string(connection_string) as account:

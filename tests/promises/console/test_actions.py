@@ -22,7 +22,7 @@ MENU = "Actions of the project"
 
 
 def _template(task_queue: str, *scopes: str) -> dict[str, Any]:
-    """What a task of an action is made of."""
+    """Returns what a task of an action is made of."""
     return {
         "taskQueueId": task_queue,
         "schedulerId": "tests",
@@ -41,7 +41,7 @@ def _action(name: str = "again", **changes: Any) -> dict[str, Any]:
 
 
 def _offer(scene: Scene, content: bytes | Sequence[Any], scopes: Sequence[str] = ()) -> str:
-    """A group whose decision task has these scopes and offers this; returns the id of a task in it."""
+    """Creates a group whose decision task has these scopes and offers this; returns the id of a task in it."""
     scene.create("decision", task_id=scene.group, scopes=list(scopes))
     scene.claim("decision")
     if not isinstance(content, bytes):
@@ -58,7 +58,7 @@ def _choose(page: Page, title: str) -> Locator:
 
 
 def _creations(watch: Watch) -> list[Any]:
-    """The calls of createTask: id, definition and restriction of each."""
+    """Returns the calls of createTask: id, definition and restriction of each."""
     calls = []
     for request in watch.requests:
         if request.method == "PUT":
@@ -69,7 +69,7 @@ def _creations(watch: Watch) -> list[Any]:
 
 
 def _may_create(scene: Scene) -> list[str]:
-    """Scopes with which a decision task creates tasks for the scene's task queue."""
+    """Returns scopes with which a decision task creates tasks for the scene's task queue."""
     return [
         f"queue:create-task:lowest:{scene.task_queue}",
         "queue:scheduler-id:tests",
@@ -217,7 +217,7 @@ def test_a_task_of_another_group_offers_nothing(scene: Scene, deployment: Deploy
 
 
 def _malformed() -> list[Any]:
-    """Entries that are no actions, or have parts of another kind."""
+    """Returns entries that are no actions, or have parts of another kind."""
     contexts: list[Any] = [[None], None, "x", {"a": "b"}, [1], [{"a": 1}], [[]]]
     texts: list[dict[str, Any]] = [
         {"title": {"type": "script", "props": {}}},
@@ -347,7 +347,7 @@ def test_neither_variables_nor_templates_reach_the_page(scene: Scene, open_page:
 
 
 def test_the_first_action_of_a_name_that_is_for_the_task_counts(scene: Scene, open_page: OpenPage) -> None:
-    """As the specification has it: one that is for other tasks takes no name away."""
+    """An action that is for other tasks takes no name away, as the specification has it."""
     actions = [
         _action(title="For tests", context=[{"kind": "test"}]),
         _action(title="For all"),

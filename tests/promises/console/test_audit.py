@@ -19,7 +19,7 @@ TOMORROW = format_time(timedelta(days=1))
 
 
 def _history(page: Page, title: str = "Who did what") -> list[str]:
-    """The rows of a history, once it was opened."""
+    """Returns the rows of a history, once it was opened."""
     part = page.locator("details.audit").filter(has=page.locator("summary", has_text=title))
     part.locator("summary").click()
     expect(part.get_by_role("button", name="Look again")).to_be_visible()

@@ -30,7 +30,7 @@ def _log(broken: bool) -> bytes:
 
 @pytest.fixture(scope="module")
 def pushes(deployment: Deployment) -> tuple[Scene, Scene]:
-    """Two groups of one repository: in the second a task fails that did not before, and one takes another command."""
+    """Returns two groups of one repository: in the second another task fails, and one has another command."""
     repository = f"https://example.com/{uuid.uuid4().hex[:6]}z"
     scenes = []
     for number, revision in enumerate(REVISIONS):

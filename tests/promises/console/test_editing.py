@@ -25,7 +25,7 @@ def auth(deployment: Deployment) -> Any:
 
 @pytest.fixture
 def role(auth: Any) -> str:
-    """A role that leads to another one."""
+    """Returns a role that leads to another one."""
     name, other = f"project:{uuid.uuid4().hex}", f"other:{uuid.uuid4().hex}"
     auth.createRole(other, {"scopes": ["auth:b"], "description": ""})
     auth.createRole(name, {"scopes": ["auth:a", f"assume:{other}"], "description": "as it was"})

@@ -21,7 +21,7 @@ WHOLLY = 0.999  # of a node is in view: where the drawing is scaled, some browse
 
 @pytest.fixture(scope="package")
 def fan(deployment: Deployment) -> Scene:
-    """A task that many wait for; one of these has failed."""
+    """Returns a task that many wait for; one of these has failed."""
     scene = Scene(deployment)
     scene.create("build")
     for name in TESTS:
@@ -34,7 +34,7 @@ def fan(deployment: Deployment) -> Scene:
 
 @pytest.fixture
 def graph(fan: Scene, open_page: OpenPage) -> Locator:
-    """The drawing, on its page."""
+    """Returns the drawing, on its page."""
     page = open_page(f"/tasks/groups/{fan.group}?view=graph", viewport=WIDE)
     return page.get_by_role("group", name="Dependencies of the tasks")
 

@@ -26,7 +26,7 @@ NAMES = {
 
 @pytest.fixture(scope="package")
 def groups(deployment: Deployment) -> Groups:
-    """Those of `lately`."""
+    """Returns the groups of `lately`."""
     return lately(deployment)
 
 
@@ -35,7 +35,7 @@ def _row(page: Page, scene: Scene) -> Locator:
 
 
 def _only(page: Page, groups: Groups, *names: str) -> None:
-    """Of these groups, the list has those with these names."""
+    """Waits until the list shows those of these groups that are named, and none of the others."""
     for name, scene in groups.items():
         expect(_row(page, scene)).to_have_count(1 if name in names else 0)
 
@@ -102,7 +102,7 @@ def test_mine_are_those_of_the_owner_whom_one_has_named(groups: Groups, open_pag
 def test_who_is_signed_in_as_an_owner_need_not_say_so(
     groups: Groups, deployment: Deployment, open_page: OpenPage
 ) -> None:
-    """As the client ids of people who sign in end with their names."""
+    """Client ids of people who sign in end with their names, by which they are known as owners."""
     page = open_page("/", deployment.new_client("*", suffix="/joe"))
     page.get_by_role("button", name="Mine").click()
     _only(page, groups, "tools")
@@ -139,7 +139,7 @@ _LISTED = """
 
 
 def test_many_groups_are_listed_with_few_rows_and_requests(groups: Groups, open_page: OpenPage) -> None:
-    """How far groups are is read for the latest ten; for all that are listed when one asks for a state."""
+    """The states of the ten latest groups are read; those of all that are listed when one asks for a state."""
     answer = groups["autoland"].client()._makeHttpRequest("GET", "task-groups?limit=1", None)
     one = {**answer["taskGroups"][0], "owner": "somebody.with.names@example.com"}
     many = [{**one, "taskGroupId": f"{number:021}A", "single": False} for number in range(120)]

@@ -23,7 +23,7 @@ TURNS = "\u202e"
 
 @pytest.fixture(scope="module")
 def hostile(deployment: Deployment) -> Scene:
-    """A group with one task, all of whose texts are markup."""
+    """Returns a group with one task, all of whose texts are markup."""
     scene = Scene(deployment)
     scene.create(
         MARKUP,

@@ -45,7 +45,7 @@ _FIRST_ROWS = """() => {
 
 @pytest.fixture(scope="module")
 def template(deployment: Deployment) -> dict[str, Any]:
-    """The service's answer for a group of one task."""
+    """Returns the service's answer for a group of one task."""
     scene = Scene(deployment)
     scene.create("only", task_id=scene.group)
     answer: dict[str, Any] = scene.client().listTaskGroup(scene.group)

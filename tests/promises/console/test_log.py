@@ -17,7 +17,7 @@ ENCODED = LOG.replace("/", "%2F")
 
 
 def _line(page: Page, number: int) -> Locator:
-    """A line by its number."""
+    """Returns a line by its number."""
     return page.locator(".log .line").filter(has=page.get_by_role("link", name=str(number), exact=True))
 
 
@@ -201,7 +201,7 @@ def test_a_log_that_is_missing_says_so(settled: Scene, open_page: OpenPage) -> N
 
 
 def test_a_log_that_was_opened_in_a_tab_is_read_all_the_same(scene: Scene, open_page: OpenPage) -> None:
-    """By the same address: what the browser keeps of the tab's answer names no origin that may read it."""
+    """The page reads a log by an address that was opened in a tab, of which the browser keeps no origin."""
     scene.create("build")
     scene.claim("build")
     kept = {"x-ms-blob-type": "BlockBlob", "x-ms-blob-cache-control": "max-age=3600", "content-type": "text/plain"}

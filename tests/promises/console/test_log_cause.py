@@ -106,7 +106,7 @@ CASES: list[tuple[tuple[str, ...], int, dict[str, Any]]] = [
 
 @pytest.fixture(scope="module")
 def causes() -> list[dict[str, Any]]:
-    """What the console finds in each log: one process for all, whose start costs more than they do."""
+    """Returns what the console finds in each log. One process reads all, as its start costs more than they do."""
     found = subprocess.run(
         ["node", "--input-type=module", "-e", _RUN],
         cwd=ROOT,

@@ -23,7 +23,7 @@ ROW_HEIGHT = 34
 
 @pytest.fixture(scope="package")
 def platforms(deployment: Deployment) -> Scene:
-    """Tasks of two kinds on three platforms; one has failed, one runs."""
+    """Returns tasks of two kinds on three platforms; one has failed, one runs."""
     scene = Scene(deployment)
     scene.create("decision", task_id=scene.group, tags={"kind": "decision"})
     for platform in PLATFORMS:

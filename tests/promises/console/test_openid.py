@@ -25,14 +25,14 @@ ME = f"login/entra/object-{GROUP}"
 
 @pytest.fixture
 def impostor(deployment: Deployment) -> Iterator[str]:
-    """A provider that the deployment does not know."""
+    """Yields a provider that the deployment does not know."""
     with running_issuer(free_ports().api, f"{deployment.root_url}/login/callback") as address:
         yield address
 
 
 @pytest.fixture
 def late(deployment: Deployment, issuer: str) -> Iterator[str]:
-    """The provider two hours ago: what it issues has expired."""
+    """Yields the provider two hours ago: what it issues has expired."""
     with running_issuer(
         free_ports().api, f"{deployment.root_url}/login/callback", name=issuer, hours_late=2
     ) as address:
@@ -40,7 +40,7 @@ def late(deployment: Deployment, issuer: str) -> Iterator[str]:
 
 
 def sign_in(page: Page, user: str) -> None:
-    """From the sign-in page through those of the provider."""
+    """Signs in: from the console's page through those of the provider."""
     page.get_by_role("button", name="Sign in with entra").click()
     page.locator("input[name=login]").fill(user)
     page.locator("input[name=password]").fill("any")
@@ -165,7 +165,7 @@ def test_the_end_of_the_hour_takes_nothing_away(
 
 
 def test_a_provider_that_gives_no_refresh_token_is_asked_in_a_hidden_frame(issuer: str, open_page: OpenPage) -> None:
-    """It is asked for as long as its own session lasts; then a layer asks to sign in again."""
+    """The provider is asked for as long as its own session lasts; then a layer asks to sign in again."""
     page = open_page("/login?then=/provisioners", None)
 
     def without(route: Route) -> None:

@@ -28,7 +28,7 @@ VIEWED = """
 
 @pytest.fixture
 def work(deployment: Deployment) -> Mapping[str, str]:
-    """Something to look at; what addresses are filled with."""
+    """Creates something to look at; returns what addresses are filled with."""
     scene = Scene(deployment)
     scene.create("build", task_id=scene.group)
     scene.claim("build")

@@ -22,7 +22,7 @@ LONG_AGO = "2020-01-01T00:00:00.000Z"
 
 @pytest.fixture
 def given_up(scene: Scene) -> list[str]:
-    """Two messages about tasks that do not exist, given up."""
+    """Returns two messages about tasks that do not exist, given up."""
     tasks = [new_slugid(), new_slugid()]
     with QueueClient.from_connection_string(scene.deployment.storage, poison_queue(RESOLVED_QUEUE)) as queue:
         with suppress(ResourceExistsError):

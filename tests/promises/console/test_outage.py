@@ -24,7 +24,7 @@ UNREACHABLE = "The service cannot be reached"
 
 @pytest.fixture
 def options() -> Iterator[StackOptions]:
-    """Of a stack of the test's own, whose data outlive it."""
+    """Returns the options of a stack of the test's own, whose data outlive it."""
     made = StackOptions(free_ports(), app_settings=QUICK)
     yield made
     shutil.rmtree(state.folder(made.ports.api), ignore_errors=True)
@@ -33,7 +33,7 @@ def options() -> Iterator[StackOptions]:
 @pytest.mark.large
 @pytest.mark.timeout(600)
 def test_open_tabs_go_on_after_an_outage(options: StackOptions, open_page: OpenPage) -> None:
-    """What they show then is what became of it; a page that none has loaded before comes, too."""
+    """After the outage open tabs show what has become of their things; a page that none has loaded comes, too."""
     with Stack.start(options) as stack:
         deployment = Deployment.of(stack)
         scene = Scene(deployment)

@@ -62,7 +62,7 @@ ONLY_COLORS = {"runOnly": ["color-contrast"]}
 
 
 def _faults(page: Page, options: Mapping[str, Any]) -> list[str]:
-    """What axe finds. Put in by `evaluate`, which leaves the content security policy on."""
+    """Returns what axe finds. It is put in by `evaluate`, which leaves the content security policy on."""
     if page.evaluate("typeof window.axe") == "undefined":
         page.evaluate(AXE.read_text())
     found = page.evaluate(_LOOK, {**options, "resultTypes": ["violations"]})
@@ -70,12 +70,12 @@ def _faults(page: Page, options: Mapping[str, Any]) -> list[str]:
 
 
 def faults_of(page: Page) -> list[str]:
-    """What axe finds on the page as it is."""
+    """Returns what axe finds on the page as it is."""
     return _faults(page, {})
 
 
 def cut_off(page: Page) -> list[str]:
-    """What is wider than its place, so that one would have to scroll it sideways: a matrix may be."""
+    """Returns what is wider than its place, so that one would have to scroll it sideways; a matrix may be."""
     return list(page.evaluate(_WIDER))
 
 

@@ -32,7 +32,7 @@ def _suggested(page: Page) -> Locator:
 
 @pytest.fixture(scope="module")
 def named(deployment: object) -> str:
-    """A word that nothing else in the deployment has."""
+    """Returns a word that nothing else in the deployment has."""
     return f"word{uuid.uuid4().hex[:10]}"
 
 
@@ -87,7 +87,7 @@ def test_groups_queues_workers_and_index_paths_are_suggested(
 
 
 def test_tasks_revisions_and_owners_are_found(scene: Scene, open_page: OpenPage, named: str) -> None:
-    """Of what is in no list that is suggested from, nothing is said but that it was not looked at."""
+    """A search finds what is in the lists it suggests from; of anything else it says only where it has looked."""
     revision = f"{uuid.uuid4().hex}00000000"
     source, owner = f"https://example.com/some/webapp/commit/{revision}", f"{named}-dev@example.com"
     for name in ("decision", f"integration-{named}", *(f"integration-{named}-{other}" for other in range(12))):

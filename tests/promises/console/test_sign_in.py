@@ -68,7 +68,7 @@ def test_temporary_credentials_are_given_by_hand(deployment: Deployment, open_pa
 def test_a_token_that_is_refused_does_not_look_signed_in(
     path: str, deployment: Deployment, open_page: OpenPage
 ) -> None:
-    """As when the client was disabled, or got another token, since its user has signed in."""
+    """The token is refused, as when the client was disabled or got another token since its user signed in."""
     page = open_page(path, {**deployment.root, "accessToken": "x" * 44})
     page.get_by_role("banner").get_by_role("link", name=f"{deployment.root['clientId']}: not accepted").click()
     expect(page.get_by_role("heading", name="Who you are")).to_have_count(0)
@@ -164,7 +164,7 @@ COMMAND_LINE = "http://localhost:17071"
 
 
 def _listening(page: Page) -> list[dict[str, list[str]]]:
-    """The queries that `taskcluster signin` gets, which listens there."""
+    """Returns the queries that `taskcluster signin` gets, which listens there."""
     got: list[dict[str, list[str]]] = []
 
     def answer(route: Route) -> None:
@@ -176,7 +176,7 @@ def _listening(page: Page) -> list[dict[str, list[str]]]:
 
 
 def _asked(callback: str, *scopes: str) -> str:
-    """The address that `taskcluster signin` opens."""
+    """Returns the address that `taskcluster signin` opens."""
     query = [("scope", scope) for scope in scopes]
     query += [("name", "my-laptop-x1"), ("expires", "1d"), ("callback_url", callback), ("description", "a laptop")]
     return f"/auth/clients/create?{urlencode(query)}"
@@ -184,7 +184,7 @@ def _asked(callback: str, *scopes: str) -> str:
 
 @pytest.fixture
 def person(deployment: Deployment) -> Credentials:
-    """Somebody who may make clients below a name of their own."""
+    """Returns somebody who may make clients below a name of their own."""
     return deployment.new_client("queue:get-task:*", "auth:current-scopes", "auth:create-client:test/*")
 
 
@@ -261,7 +261,7 @@ def test_sign_in_leads_to_no_other_site(deployment: Deployment, person: Credenti
 def test_a_first_visit_is_told_what_this_is_and_how_to_sign_in(
     path: str, deployment: Deployment, open_page: OpenPage, watch: Watch
 ) -> None:
-    """Where the role `anonymous` allows nothing of the page: one answer in its place, and no more requests for it."""
+    """If the role `anonymous` allows nothing of a page, one answer takes its place, and it sends no more requests."""
     wanted = path.format(task=new_slugid())
     page = open_page(wanted, credentials=None)
     main = page.get_by_role("main")

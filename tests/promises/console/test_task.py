@@ -150,7 +150,7 @@ globalThis.fetch = async (url, options) => {
 
 
 def test_a_task_that_a_failure_blocked_says_what_has_become_of_that(scene: Scene, open_page: OpenPage) -> None:
-    """Also of one farther away than its dependencies; and before anything is known of them, that it is looked at."""
+    """The failure may be farther away than the task's dependencies. Until they are known, the page says that."""
     scene.create("build")
     scene.create("test", ["build"])
     scene.create("publish", ["test"])
@@ -236,7 +236,7 @@ def test_a_copied_link_names_the_artifact_and_no_credentials(settled: Scene, ope
 
 
 def test_a_description_is_markdown(scene: Scene, open_page: OpenPage, watch: Watch) -> None:
-    """Of a library that is loaded if there is something for it to do."""
+    """A library renders it, which is loaded only if there is something for it to do."""
     text = (
         "# Builds **it**\nsee https://example.com/docs and [the wiki](https://example.com/wiki)\n\n"
         "- `one`\n- ~~two~~\n\n3. three\n\n```\nmake all\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"

@@ -19,7 +19,7 @@ SAID = "[taskcluster 2026-11-23T10:00:00Z] "
 
 
 def _failed(scene: Scene, content: bytes, encoding: str = "") -> str:
-    """The id of a task that failed with such a log."""
+    """Returns the id of a task that failed with such a log."""
     scene.create("build", payload={"maxRunTime": 90})
     scene.claim("build")
     put(scene.begin_blob("build", LOG), content, encoding=encoding)

@@ -170,7 +170,7 @@ def test_the_list_of_task_queues_counts_workers_in_quarantine(scene: Scene, open
 
 
 def _cells(page: Page, row: Locator) -> dict[str, Locator]:
-    """The cells of a row by the heads of their columns."""
+    """Returns the cells of a row by the heads of their columns."""
     expect(row).to_be_visible()
     heads = [head.removesuffix(" ▲") for head in page.get_by_role("columnheader").all_inner_texts()]
     return {head: row.get_by_role("cell").nth(at) for at, head in enumerate(heads)}

@@ -85,14 +85,14 @@ def test_a_frame_is_byte_for_byte_what_the_sdk_sends(message: EventMessage) -> N
 
 @pytest.fixture(scope="module")
 def shared_bus() -> Iterator[ServiceBus]:
-    """A broker for the tests of this module."""
+    """Yields a broker for the tests of this module."""
     with ServiceBus.start([TOPIC], subscriptions=["all"]) as running:
         yield running
 
 
 @pytest.fixture
 def bus(shared_bus: ServiceBus) -> Iterator[ServiceBus]:
-    """The module's broker, without faults."""
+    """Yields the module's broker, without faults."""
     yield shared_bus
     shared_bus.accept()
     shared_bus.resume()

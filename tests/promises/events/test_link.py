@@ -18,7 +18,7 @@ THE_SDKS_PAUSE = 0.05
 
 @pytest.fixture(scope="module")
 def bus() -> Iterator[ServiceBus]:
-    """A broker for the tests of this module."""
+    """Yields a broker for the tests of this module."""
     with ServiceBus.start([TOPIC]) as running:
         yield running
 

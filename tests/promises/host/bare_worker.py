@@ -100,7 +100,8 @@ def delete(queue: dict[str, str], message_id: str, pop_receipt: str) -> Plain:
 
 @contextmanager
 def polling(service: Service) -> Iterator[list[tuple[str, int]]]:
-    """A worker that polls the test's own task queue, the highest band first, and completes at once what it claims.
+    """Yields a worker that polls the test's own task queue, the highest band first, and completes at once what it
+    claims.
 
     Yields the runs that it has claimed so far: task and run.
     """

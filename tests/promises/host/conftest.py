@@ -19,6 +19,7 @@ from tests.promises.host.events import SUBSCRIPTION
 from tests.promises.host.service import Running, Service
 from tests.promises.host.workers import worker
 from tools.local import state
+from tools.local.ports import Ports
 from tools.local.stack import Stack, StackOptions
 
 QUICK = {
@@ -34,15 +35,14 @@ HASTY_CLAIM_SECONDS = 2.0
 
 @pytest.fixture
 def run(service: Service) -> Run:
-    """A run of the test's own, on the stack that most tests want."""
+    """Returns a run of the test's own, on the stack that most tests want."""
     return Run.of(service)
 
 
-def start(settings: Mapping[str, str], hosts: int = 2, **more: Any) -> Iterator[Running]:
+def start(settings: Mapping[str, str], hosts: int = 2, ports: Ports | None = None, **more: Any) -> Iterator[Running]:
     """Yields a stack in memory with these settings; `more` are further options of it."""
-    options = StackOptions(
-        free_ports(hosts), subscriptions=(SUBSCRIPTION,), in_memory=True, app_settings={**QUICK, **settings}, **more
-    )
+    given = {"subscriptions": (SUBSCRIPTION,), "in_memory": True, "app_settings": {**QUICK, **settings}, **more}
+    options = StackOptions(ports or free_ports(hosts), **given)
     try:
         with Stack.start(options) as stack:
             running = Running.of(stack)
@@ -60,19 +60,19 @@ STRAIGHT = {"ARTIFACT_UPLOAD_MODE": "direct"}
 
 @pytest.fixture(scope="package")
 def running() -> Iterator[Running]:
-    """A stack of two hosts whose claims last as long as by default."""
+    """Yields a stack of two hosts whose claims last as long as by default."""
     yield from start(STRAIGHT)
 
 
 @pytest.fixture(scope="package")
 def hasty_running() -> Iterator[Running]:
-    """A stack of two hosts whose claims last only seconds."""
+    """Yields a stack of two hosts whose claims last only seconds."""
     yield from start({"CLAIM_TIMEOUT_SECONDS": str(HASTY_CLAIM_SECONDS)})
 
 
 @pytest.fixture
 def service(running: Running, request: pytest.FixtureRequest) -> Iterator[Service]:
-    """The service, with a task queue of this test's own. A test that proves endpoints must have called them."""
+    """Yields the service, with a task queue of this test's own. A test that proves endpoints must have called them."""
     yield from _checked(running)
     answered = {name for name, status in running.spread.answered if status < 400}
     assert endpoints_to_answer(request.node) <= answered
@@ -80,7 +80,7 @@ def service(running: Running, request: pytest.FixtureRequest) -> Iterator[Servic
 
 @pytest.fixture
 def hasty(hasty_running: Running) -> Iterator[Service]:
-    """The service where claims expire soon, with a task queue of this test's own."""
+    """Yields the service where claims expire soon, with a task queue of this test's own."""
     yield from _checked(hasty_running)
 
 
@@ -94,7 +94,7 @@ def _checked(running: Running) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def served(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A task queue with a reference worker, which the tests of a module share: starting one takes a second of CPU."""
+    """Yields a task queue with a reference worker, which the tests of a module share: a start takes a second of CPU."""
     service, folder = Service(running), tmp_path_factory.mktemp("worker")
     more = ("--log-seconds", "0.3")
     with worker(running.stack, service.pool, "one", logs=folder, more=more):

@@ -51,6 +51,7 @@ class Events:
         self._received: dict[tuple[str, str], Event] = {}
         self._order: list[Event] = []
         self._news = threading.Condition()
+        self._opened = threading.Semaphore(0)
         self._runner = asyncio.Runner()
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._receiving: asyncio.Task[Any] | None = None
@@ -79,7 +80,9 @@ class Events:
         return {event.topic for event in self.of(subject)}
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Ends the thread. All receivers are open before: the SDK leaks the socket of an opening that is cancelled."""
+        for _ in TOPICS:
+            self._opened.acquire(timeout=30)
         self._runner.get_loop().call_soon_threadsafe(self._cancel)
         self._thread.join(30)
         assert not self._thread.is_alive(), "the receivers did not end"
@@ -102,6 +105,7 @@ class Events:
             topic, SUBSCRIPTION, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
         )
         async with receiver:
+            self._opened.release()
             async for message in receiver:
                 self._take(topic, message)
 

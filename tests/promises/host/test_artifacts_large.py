@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,12 +12,9 @@ from random import Random
 import pytest
 import requests
 
-from tests.parts.local.stacks import free_ports
 from tests.promises.host.artifacts import Run
-from tests.promises.host.conftest import QUICK, STRAIGHT
+from tests.promises.host.conftest import STRAIGHT, start
 from tests.promises.host.service import Running, Service
-from tools.local import state
-from tools.local.stack import Stack, StackOptions
 
 MEGABYTE = 1 << 20
 PIECE = bytes(range(256)) * (MEGABYTE // 256)
@@ -29,17 +25,8 @@ PATIENCE = 600
 
 @pytest.fixture(scope="module")
 def on_disk() -> Iterator[Running]:
-    """A stack whose data lies on disk, so that storage has room."""
-    ports = free_ports()
-    try:
-        with Stack.start(StackOptions(ports, fresh=True, app_settings={**QUICK, **STRAIGHT})) as stack:
-            running = Running.of(stack)
-            try:
-                yield running
-            finally:
-                running.close()
-    finally:
-        shutil.rmtree(state.folder(ports.api), ignore_errors=True)
+    """Yields a stack whose data lies on disk, so that storage has room."""
+    yield from start(STRAIGHT, hosts=1, in_memory=False, fresh=True)
 
 
 @pytest.fixture

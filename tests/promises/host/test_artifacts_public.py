@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -12,38 +11,24 @@ from azure.storage.blob import BlobServiceClient, PublicAccess
 from shared.store.keys import PUBLIC
 from tests.parts.local.stacks import free_ports
 from tests.promises.host.artifacts import TIMEOUT, Run
-from tests.promises.host.conftest import QUICK, STRAIGHT
+from tests.promises.host.conftest import STRAIGHT, start
 from tests.promises.host.service import Running, Service
-from tools.local import state
-from tools.local.stack import Stack, StackOptions
 
 RELAY_LIMIT = 1 << 20
 
 
 @pytest.fixture(scope="module")
 def public() -> Iterator[Running]:
-    """A stack whose public artifacts lie in a public container, and can be read by anybody."""
+    """Yields a stack whose public artifacts lie in a public container, and can be read by anybody."""
     ports = free_ports()
     base_url = f"http://127.0.0.1:{ports.blob}/devstoreaccount1/{PUBLIC}"
-    app_settings = {
-        **QUICK,
-        **STRAIGHT,
-        "PUBLIC_ARTIFACT_BASE_URL": base_url,
-        "ARTIFACT_RELAY_LIMIT_BYTES": str(RELAY_LIMIT),
-    }
-    try:
-        with Stack.start(StackOptions(ports, in_memory=True, app_settings=app_settings)) as stack:
-            with BlobServiceClient.from_connection_string(stack.azurite.connection_string) as blobs:
-                blobs.create_container(PUBLIC, public_access=PublicAccess.BLOB)
-            running = Running.of(stack)
-            with running.deployment.auth() as auth:
-                auth.createRole("anonymous", {"description": "of a test", "scopes": ["queue:get-artifact:public/*"]})
-            try:
-                yield running
-            finally:
-                running.close()
-    finally:
-        shutil.rmtree(state.folder(ports.api), ignore_errors=True)
+    limited = {"PUBLIC_ARTIFACT_BASE_URL": base_url, "ARTIFACT_RELAY_LIMIT_BYTES": str(RELAY_LIMIT)}
+    for running in start({**STRAIGHT, **limited}, ports=ports):
+        with BlobServiceClient.from_connection_string(running.stack.azurite.connection_string) as blobs:
+            blobs.create_container(PUBLIC, public_access=PublicAccess.BLOB)
+        with running.deployment.auth() as auth:
+            auth.createRole("anonymous", {"description": "of a test", "scopes": ["queue:get-artifact:public/*"]})
+        yield running
 
 
 @pytest.fixture

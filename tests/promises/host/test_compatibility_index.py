@@ -16,7 +16,7 @@ from tests.promises.host.wire import send
 
 @pytest.fixture
 def space() -> str:
-    """A namespace of the test's own."""
+    """Returns a namespace of the test's own."""
     return f"test-{uuid.uuid4().hex}"
 
 

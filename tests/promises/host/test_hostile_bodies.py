@@ -162,7 +162,7 @@ def refused_briefly(answer: Answer) -> None:
 
 @pytest.fixture(scope="module")
 def alone() -> Iterator[Service]:
-    """A stack of one host."""
+    """Yields a stack of one host."""
     for running in start({}, hosts=1):
         yield Service(running)
 

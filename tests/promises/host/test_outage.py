@@ -18,7 +18,7 @@ GROUP_RESOLVED = ("task-group-resolved", None)
 
 @pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.large)], ids=["one host", "a host for each group"])
 def alone(request: pytest.FixtureRequest) -> Iterator[Service]:
-    """A stack of the test's own, on which claims last 2 s, and failing storage is given up after 3 s."""
+    """Yields a stack of the test's own, on which claims last 2 s, and failing storage is given up after 3 s."""
     settings = {"CLAIM_TIMEOUT_SECONDS": "2"}
     for running in start(settings, hosts=1, by_group=request.param, times={"retry": 0.1, "lease": 15, "take": 5}):
         yield Service(running)

@@ -41,20 +41,20 @@ def small_running() -> Iterator[Running]:
 
 @pytest.fixture
 def small(small_running: Running) -> Service:
-    """A stack of one host that takes few calls at a time, so that few clients are too many."""
+    """Returns a stack of one host that takes few calls at a time, so that few clients are too many."""
     return Service(small_running)
 
 
 @pytest.fixture
 def ordinary() -> Iterator[Service]:
-    """A stack of one host with the settings of a deployment."""
+    """Yields a stack of one host with the settings of a deployment."""
     for running in start({"LONG_POLL_SECONDS": "20"}, hosts=1):
         yield Service(running)
 
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    """A session that opens as many connections as calls are made at a time."""
+    """Yields a session that opens as many connections as calls are made at a time."""
     async with taskcluster.aio.createSession(connector=aiohttp.TCPConnector(limit=0)) as opened:
         yield opened
 
@@ -147,7 +147,7 @@ class Crowd:
 
 
 class Pinging(threading.Thread):
-    """Pings all the time."""
+    """Calls `ping` again and again."""
 
     def __init__(self, service: Service) -> None:
         super().__init__()

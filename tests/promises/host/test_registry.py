@@ -17,7 +17,7 @@ PROVISIONERS = "provisioners"
 
 @pytest.fixture
 def worker(service: Service) -> tuple[str, str, str, str]:
-    """A worker of the test's own pool that has been declared."""
+    """Returns a worker of the test's own pool that has been declared."""
     provisioner_id, worker_type = service.pool.split("/")
     names = (provisioner_id, worker_type, "some-group", f"w{new_slugid()}")
     service.queue.declareWorker(*names, {"expires": in_future(DAY)})

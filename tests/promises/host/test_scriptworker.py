@@ -25,19 +25,19 @@ from tests.promises.host.service import Running, Service
 
 @pytest.fixture(scope="module")
 def uploading() -> Iterator[Running]:
-    """A stack with an app for uploads."""
+    """Yields a stack with an app for uploads."""
     yield from start({}, hosts=1, uploads=True)
 
 
 @pytest.fixture
 def service(uploading: Running) -> Service:
-    """The service, with a task queue of the test's own."""
+    """Returns the service, with a task queue of the test's own."""
     return Service(uploading)
 
 
 @pytest.fixture
 def worker(service: Service, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A scriptworker that polls the test's own task queue."""
+    """Yields a scriptworker that polls the test's own task queue."""
     with scriptworker(service, tmp_path) as process:
         yield process
 

@@ -30,7 +30,7 @@ def resolved(service: Service, task_id: str, state: str) -> str:
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive that holds `bin/tool`."""
+    """Returns an archive that holds `bin/tool`."""
     path = tmp_path_factory.mktemp("packed") / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("bin/tool", "tool")
@@ -39,7 +39,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def built(served: Service, packed: Path) -> str:
-    """A completed task with two artifacts: `public/a.zip` and `private/text`."""
+    """Returns a completed task with two artifacts: `public/a.zip` and `private/text`."""
     script = f"cp {packed} . && printf text > text"
     task_id = served.create(payload=shell(script, artifacts={"public/a.zip": "a.zip", "private/text": "text"}))
     resolved(served, task_id, "completed")

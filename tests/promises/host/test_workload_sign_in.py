@@ -110,7 +110,7 @@ def github() -> Iterator[GitHub]:
 
 @pytest.fixture(scope="module")
 def deployed(github: GitHub) -> Iterator[Running]:
-    """A deployment that is set up as the page says."""
+    """Yields a deployment that is set up as the page says."""
     for running in start({"OPENID_WORKLOAD_ISSUER": github.url}, hosts=1):
         commands = re.findall(
             r"^ +taskcluster api auth createRole (\S+) <<'EOF'\n(.*?)EOF", PAGE.read_text(), re.DOTALL | re.MULTILINE

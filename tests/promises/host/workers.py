@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tools.local import state
 from tools.local.child import Child
@@ -39,18 +40,9 @@ def start_worker(
 
 
 @contextmanager
-def worker(
-    stack: Stack,
-    pool: str,
-    name: str,
-    *,
-    logs: Path,
-    mode: str = "signed",
-    environment: Mapping[str, str] | None = None,
-    more: Sequence[str] = (),
-) -> Iterator[Child]:
-    """Runs a worker for the time of a test."""
-    child = start_worker(stack, pool, name, logs=logs, mode=mode, environment=environment, more=more)
+def worker(stack: Stack, pool: str, name: str, **options: Any) -> Iterator[Child]:
+    """Runs a worker for the time of a test, with the options of `start_worker`."""
+    child = start_worker(stack, pool, name, **options)
     try:
         yield child
     finally:

@@ -49,7 +49,7 @@ def _deploy(azure: Stage, given: dict[str, Any]) -> None:
 
 @pytest.fixture
 def described(azure: Stage) -> Stage:
-    """A stage with the example's description, deployed as it is."""
+    """Returns a stage with the example's description, deployed as it is."""
     _file(azure).parent.mkdir()
     shutil.copy(EXAMPLE, _file(azure))
     _deploy(azure, _given())

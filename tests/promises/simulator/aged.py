@@ -323,15 +323,15 @@ async def client(world: Probe) -> None:
         scopes=[],
         deleteOnExpiration=False,
     )
-    await world.services.clients.create(CLIENT, request, everybody)
+    await world.services.clients.make_client(CLIENT, request, everybody)
 
 
 async def refused_client(world: Probe) -> None:
     """A client has been refused for a while."""
     refused = world.services.health._refused
-    refused.note(CLIENT, "ended")
+    refused.note_refusal(CLIENT, "ended")
     await world.clock.sleep(121)
-    refused.note(CLIENT, "ended")
+    refused.note_refusal(CLIENT, "ended")
     await refused.flush()
 
 

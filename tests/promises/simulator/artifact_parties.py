@@ -18,12 +18,12 @@ REFERENCE = "public/elsewhere.txt"
 
 async def create_reference(world: World, services: Services) -> None:
     """Creates a `reference`: one transaction with the run's guard, and an event."""
-    await services.artifacts.creation.create(A, 0, reference(world, "https://example.com/1", REFERENCE))
+    await services.artifacts.creation.create_or_find(A, 0, reference(world, "https://example.com/1", REFERENCE))
 
 
 async def create_blob(world: World, services: Services) -> None:
     """Creates a `blob`: a commit of the task, whose run waits for it from then on."""
-    await services.artifacts.creation.create(A, 0, blob(world))
+    await services.artifacts.creation.create_or_find(A, 0, blob(world))
 
 
 async def complete_blob(world: World, services: Services) -> None:
@@ -47,7 +47,7 @@ async def create_and_complete_blob(world: World, services: Services) -> None:
 async def create_direct(world: World, services: Services) -> None:
     """Creates an `s3` artifact, and puts its content, which waits for the commit of its block list."""
     wanted = artifact(world, "s3", DIRECT, upload=Upload.DIRECT, **STATED)
-    created = await services.artifacts.creation.create(A, 0, wanted)
+    created = await services.artifacts.creation.create_or_find(A, 0, wanted)
     path = keys.path(A, 0, DIRECT, created.stored.artifact.version)
     await world.account.connect().blobs.put_block(keys.container(DIRECT), path, BLOCK, CONTENT)
 

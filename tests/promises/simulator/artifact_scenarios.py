@@ -85,14 +85,14 @@ async def relay_to(services: Services, url: str, content: bytes = CONTENT, encod
     task_id, run_id, name = parts.path.rsplit("/", 3)[1:]
     params = {"taskId": task_id, "runId": run_id, "name": name}
     query = {key: values[0] for key, values in parse_qs(parts.query).items()}
-    await services.artifacts.urls.put(params, query, content, encoding)
+    await services.artifacts.urls.accept(params, query, content, encoding)
 
 
 async def direct(world: World, *names: str, content: bytes = CONTENT, **changes: Any) -> None:
     """Creates `s3` artifacts whose content is PUT straight into storage, and puts it there."""
     for name in names:
         wanted = artifact(world, "s3", name, upload=Upload.DIRECT, **{**STATED, **changes})
-        await world.services.artifacts.creation.create(A, 0, wanted)
+        await world.services.artifacts.creation.create_or_find(A, 0, wanted)
         await put(world, name, content=content)
 
 
@@ -105,7 +105,7 @@ async def uploaded(world: World) -> None:
 async def referred(world: World) -> None:
     """A is running, and has a `reference`."""
     await running(world)
-    await world.services.artifacts.creation.create(A, 0, reference(world, "https://example.com/1"))
+    await world.services.artifacts.creation.create_or_find(A, 0, reference(world, "https://example.com/1"))
 
 
 def reference(world: World, url: str, name: str = NAME) -> Artifact:
@@ -115,7 +115,7 @@ def reference(world: World, url: str, name: str = NAME) -> Artifact:
 async def relayed(world: World) -> None:
     """A is running, and the service waits for the content of an artifact."""
     await running(world)
-    await world.services.artifacts.creation.create(A, 0, artifact(world, "s3", upload=Upload.RELAY))
+    await world.services.artifacts.creation.create_or_find(A, 0, artifact(world, "s3", upload=Upload.RELAY))
 
 
 async def ended(world: World) -> None:
@@ -133,7 +133,7 @@ def blob(world: World) -> Artifact:
 async def blob_uploaded(world: World) -> None:
     """A is running; the content of a `blob` is there, and not reported."""
     await running(world)
-    await world.services.artifacts.creation.create(A, 0, blob(world))
+    await world.services.artifacts.creation.create_or_find(A, 0, blob(world))
     await upload_blob(world)
 
 
@@ -146,7 +146,7 @@ async def object_uploaded(world: World) -> None:
     """A is running; the upload of an `object` is finished, and the artifact is not."""
     await running(world)
     wanted = artifact(world, "object", upload=Upload.CLIENT, details={"uploadId": A})
-    await world.services.artifacts.creation.create(A, 0, wanted)
+    await world.services.artifacts.creation.create_or_find(A, 0, wanted)
     stored = await world.services.artifacts.objects.existing(f"t/{A}/0/{NAME}")
     await world.services.artifacts.objects.put_inline(stored, CONTENT, {})
     stored = await world.services.artifacts.objects.existing(f"t/{A}/0/{NAME}")
@@ -157,7 +157,7 @@ async def object_begun(world: World) -> None:
     """A is running, and has begun to upload an `object`: some data is there."""
     await running(world)
     wanted = artifact(world, "object", upload=Upload.CLIENT, details={"uploadId": A})
-    await world.services.artifacts.creation.create(A, 0, wanted)
+    await world.services.artifacts.creation.create_or_find(A, 0, wanted)
     await put_object(world)
 
 
@@ -208,13 +208,13 @@ async def create_after_exception(world: World) -> None:
 @_scenario(running)
 async def create_reference(world: World) -> None:
     """Creates a `reference`, which is announced."""
-    await world.services.artifacts.creation.create(A, 0, reference(world, "https://example.com/1"))
+    await world.services.artifacts.creation.create_or_find(A, 0, reference(world, "https://example.com/1"))
 
 
 @_scenario(referred)
 async def change_reference(world: World) -> None:
     """Changes the URL of a `reference`."""
-    await world.services.artifacts.creation.create(A, 0, reference(world, "https://example.com/2"))
+    await world.services.artifacts.creation.create_or_find(A, 0, reference(world, "https://example.com/2"))
 
 
 @_scenario(relayed)
@@ -226,7 +226,7 @@ async def put_to_relay(world: World) -> None:
 @_scenario(running, lambda world: world.tasks()[A].runs[0].unfinished == (digest_of(NAME),))
 async def begin_blob(world: World) -> None:
     """Creates a `blob`, which the run then has to wait for."""
-    await world.services.artifacts.creation.create(A, 0, blob(world))
+    await world.services.artifacts.creation.create_or_find(A, 0, blob(world))
 
 
 @_scenario(blob_uploaded, lambda world: world.tasks()[A].runs[0].unfinished == ())
@@ -275,6 +275,6 @@ async def expire_artifacts(world: World) -> None:
 
 
 @_scenario(about_to_expire)
-async def expire_task(world: World) -> None:
+async def erase(world: World) -> None:
     """Runs the expiry job, which deletes a task with everything that belongs to it."""
     await world.services.expiration.run(600)

@@ -31,13 +31,13 @@ def clocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture
 def world() -> World:
-    """A world in which nothing has happened."""
+    """Returns a world in which nothing has happened."""
     return World()
 
 
 @pytest.fixture(scope="module")
 def app() -> Iterator[App]:
-    """The app with the least settings that it starts with."""
+    """Yields the app with the least settings that it starts with."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SETTINGS.items():
             patch.setenv(name, value)

@@ -57,14 +57,14 @@ async def all_but_a_large_definition(world: World) -> None:
     request = CreateClientRequest(
         description="", expires=format_date(world.clock.now() + timedelta(hours=4)), scopes=[], deleteOnExpiration=True
     )
-    await world.services.clients.create(CLIENT, request, everybody)
+    await world.services.clients.make_client(CLIENT, request, everybody)
 
 
 async def relay(world: World, name: str, services: Services | None = None, **changes: Any) -> None:
     """Creates an artifact of A whose content comes through the service, and sends it."""
     artifacts = (services or world.services).artifacts
     wanted = replace(artifact_scenarios.artifact(world, "s3", name, upload=Upload.RELAY), **changes)
-    await artifacts.creation.create(A, 0, wanted)
+    await artifacts.creation.create_or_find(A, 0, wanted)
     await artifact_scenarios.relay(world, CONTENT, name=name, services=services)
 
 

@@ -30,7 +30,7 @@ def poll_answer(messages: Sequence[Message]) -> str:
 async def take(world: World, *, count: int = 32, hidden: float = 300) -> list[Message]:
     """Takes what a worker with the poll URLs sees: up to `count` messages of the highest band that has any."""
     for band in PRIORITIES:
-        messages = await world.memory.queues.get(pending_queue(POOL, band), count=count, hidden_for=hidden)
+        messages = await world.memory.queues.get_messages(pending_queue(POOL, band), count=count, hidden_for=hidden)
         if messages:
             return messages
     return []
@@ -39,4 +39,4 @@ async def take(world: World, *, count: int = 32, hidden: float = 300) -> list[Me
 async def delete(world: World, messages: Sequence[Message]) -> None:
     """Deletes messages that were taken from the lowest band."""
     for message in messages:
-        await world.memory.queues.delete(pending_queue(POOL, "lowest"), message.receipt)
+        await world.memory.queues.delete_message(pending_queue(POOL, "lowest"), message.receipt)

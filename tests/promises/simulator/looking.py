@@ -123,19 +123,19 @@ async def list_group(world: Probe, services: Services) -> object:
 
 async def get_worker(world: Probe, services: Services) -> object:
     """Calls getWorker."""
-    return (await services.workers.get(POOL, WORKER)).record.worker_id
+    return (await services.workers.find_worker(POOL, WORKER)).record.worker_id
 
 
 async def list_task_queues(world: Probe, services: Services) -> object:
     """Calls listTaskQueues."""
-    entries, _ = await services.directory.page(DirectoryKind.TASK_QUEUE, start="", limit=10)
+    entries, _ = await services.directory.directory_page(DirectoryKind.TASK_QUEUE, start="", limit=10)
     return [entry.name for entry in entries]
 
 
 async def create_artifact(world: Probe, services: Services) -> object:
     """Calls createArtifact."""
     wanted = artifact(world, "s3", EARLY, upload=Upload.RELAY)
-    return bool(await services.artifacts.creation.create(A, 0, wanted))
+    return bool(await services.artifacts.creation.create_or_find(A, 0, wanted))
 
 
 async def findings(world: Probe, services: Services) -> object:
@@ -151,9 +151,9 @@ async def expire(world: Probe, services: Services) -> object:
 
 async def create_client_again(world: Probe, services: Services) -> object:
     """Calls createClient once more."""
-    record = await services.clients.get(CLIENT)
+    record = await services.clients.find_client(CLIENT)
     request = CreateClientRequest(description="", expires=record["expires"], scopes=[], deleteOnExpiration=False)
-    return bool(await services.clients.create(CLIENT, request, everybody))
+    return bool(await services.clients.make_client(CLIENT, request, everybody))
 
 
 async def use_client(world: Probe, services: Services) -> None:

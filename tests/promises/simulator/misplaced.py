@@ -101,14 +101,14 @@ def _pending_message(task_id: str, run_id: int, *, is_the_only_one: bool = False
         text = world.services.stores.messages._pending_text(pending_queue(POOL, "lowest"), content)
         if is_the_only_one:
             world.memory.queues._queues[pending_queue(POOL, "lowest")].clear()
-        await world.account.connect().queues.put(pending_queue(POOL, "lowest"), text)
+        await world.account.connect().queues.put_message(pending_queue(POOL, "lowest"), text)
 
     return plant
 
 
 def _message(make: Callable[[World], Any]) -> Plant:
     async def plant(world: World) -> None:
-        await world.services.stores.messages.put(make(world), 0)
+        await world.services.stores.messages.put_body(make(world), 0)
 
     return plant
 
@@ -284,7 +284,7 @@ async def shown(world: World, *, counts_messages: bool) -> list[object]:
     hints = {task.task_id: task.hint_id for task in world.tasks().values() if not task.is_resolved}
     named = {(each["taskId"], each["runId"]) for each in waiting if hints.get(each["taskId"]) == each["hintId"]}
     seen.append(named if counts_messages else set())
-    workers = await _all(partial(services.workers.page, POOL, limit=50))
+    workers = await _all(partial(services.workers.worker_page, POOL, limit=50))
     seen.append(sorted(each.worker_id for each in workers))
     return seen
 

@@ -136,7 +136,7 @@ def report_and_follow(task_id: str) -> Party:
         (message,) = world.memory.messages(RESOLVED_QUEUE)
         receipt = Receipt(message_id=message.message_id, pop_receipt=message.pop_receipt, visible=message.visible)
         await resolved_due(task_id)(world, services)
-        await world.memory.storage.queues.delete(RESOLVED_QUEUE, receipt)
+        await world.memory.storage.queues.delete_message(RESOLVED_QUEUE, receipt)
         return None
 
     return party
@@ -170,7 +170,7 @@ def create_knowing(task_id: str, **changes: Any) -> Party:
 
     async def party(world: World, services: Services) -> object:
         for required in changes["dependencies"]:
-            services.stores.known.note(replace(world.tasks()[required], runs=()))
+            services.stores.known.note_task(replace(world.tasks()[required], runs=()))
         return await create(task_id, **changes)(world, services)
 
     return party

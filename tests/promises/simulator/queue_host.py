@@ -61,12 +61,12 @@ class Host:
         world, queues = self._world, self._world.memory.storage.queues
         until = world.clock.now() + timedelta(seconds=for_seconds)
         while world.clock.now() < until:
-            for message in await queues.get(queue, count=16, hidden_for=600):
+            for message in await queues.get_messages(queue, count=16, hidden_for=600):
                 text = base64.b64decode(message.text).decode()
                 self.handled[_name(text)] += 1
                 outcome = await self._app.messages._handle(world.handlers, text, body_type, work, message.dequeue_count)
                 self.outcomes.append(outcome)
-                await queues.delete(queue, message.receipt)
+                await queues.delete_message(queue, message.receipt)
             next_visible = min((message.visible for message in world.memory.messages(queue)), default=until)
             wait = min(next_visible, until) - world.clock.now()
             await world.clock.sleep(max(math.ceil(wait.total_seconds()), 1))

@@ -28,7 +28,7 @@ async def quarantine(world: World, until: datetime, info: str = "why") -> KnownW
 
 
 async def listed(world: World) -> list[str]:
-    entries, _ = await world.services.directory.page(DirectoryKind.TASK_QUEUE, start="", limit=1000)
+    entries, _ = await world.services.directory.directory_page(DirectoryKind.TASK_QUEUE, start="", limit=1000)
     return [entry.name for entry in entries]
 
 

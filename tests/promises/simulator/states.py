@@ -181,7 +181,7 @@ def _create(**changes: Any) -> Look:
 def _create_artifact(run_id: int) -> Look:
     async def call(world: Any, services: Services) -> None:
         wanted = artifact(world, "s3", upload=Upload.RELAY)
-        await services.artifacts.creation.create(A, run_id, wanted)
+        await services.artifacts.creation.create_or_find(A, run_id, wanted)
 
     return call
 

@@ -45,7 +45,7 @@ def cost(prepare: Step, act: Step) -> Operations:
 
 
 async def create(world: World, storage_type: str = "s3", **changes: Any) -> None:
-    await world.services.artifacts.creation.create(A, 0, artifact(world, storage_type, **changes))
+    await world.services.artifacts.creation.create_or_find(A, 0, artifact(world, storage_type, **changes))
 
 
 async def create_direct(world: World) -> None:
@@ -57,7 +57,7 @@ async def create_relayed(world: World) -> None:
 
 
 async def create_reference(world: World) -> None:
-    await world.services.artifacts.creation.create(A, 0, reference(world, "https://example.com/1"))
+    await world.services.artifacts.creation.create_or_find(A, 0, reference(world, "https://example.com/1"))
 
 
 async def create_error(world: World) -> None:
@@ -69,7 +69,7 @@ async def create_early(world: World) -> None:
 
 
 async def create_blob(world: World) -> None:
-    await world.services.artifacts.creation.create(A, 0, scenes.blob(world))
+    await world.services.artifacts.creation.create_or_find(A, 0, scenes.blob(world))
 
 
 async def created(world: World) -> None:
@@ -112,7 +112,7 @@ async def info(world: World) -> None:
 
 
 async def listing(world: World) -> None:
-    await world.services.artifacts.reading.page(A, 0, start="", limit=1000)
+    await world.services.artifacts.reading.artifact_page(A, 0, start="", limit=1000)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ async def with_relay(world: World) -> None:
     """A relay URL was handed out."""
     await runs(world)
     wanted = artifact(world, "s3", upload=Upload.RELAY, **early(world))
-    await world.services.artifacts.creation.create(A, 0, wanted)
+    await world.services.artifacts.creation.create_or_find(A, 0, wanted)
 
 
 async def with_blob(world: World) -> None:
@@ -88,7 +88,7 @@ async def with_blob(world: World) -> None:
     await runs(world)
     details = {"contentSha256": "0" * 64, "contentLength": len(CONTENT)}
     wanted = artifact(world, "blob", upload=Upload.CLIENT, content_length=len(CONTENT), details=details, **early(world))
-    await world.services.artifacts.creation.create(A, 0, wanted)
+    await world.services.artifacts.creation.create_or_find(A, 0, wanted)
     await scenes.upload_blob(world)
 
 
@@ -97,7 +97,7 @@ async def with_parts(world: World) -> None:
     await runs(world)
     details = {"contentSha256": "0" * 64, "contentLength": len(CONTENT), "partCount": 2, "partsHash": "0"}
     wanted = artifact(world, "blob", upload=Upload.CLIENT, content_length=len(CONTENT), details=details, **early(world))
-    await world.services.artifacts.creation.create(A, 0, wanted)
+    await world.services.artifacts.creation.create_or_find(A, 0, wanted)
     for number, part in enumerate((CONTENT[:5], CONTENT[5:])):
         await world.account.connect().blobs.put_block(*place(world), part_id(number), part)
 
@@ -121,7 +121,7 @@ async def with_object(world: World) -> None:
     """An `object` exists whose upload has begun."""
     await runs(world)
     wanted = artifact(world, "object", upload=Upload.CLIENT, details={"uploadId": A}, **early(world))
-    await world.services.artifacts.creation.create(A, 0, wanted)
+    await world.services.artifacts.creation.create_or_find(A, 0, wanted)
 
 
 async def create_direct(world: World) -> None:
@@ -131,7 +131,7 @@ async def create_direct(world: World) -> None:
 async def create_relayed(world: World) -> None:
     """Creates an artifact with a relayed upload, in place of a direct one if that is there."""
     wanted = artifact(world, "s3", upload=Upload.RELAY, expires=artifact(world, "s3").expires)
-    await world.services.artifacts.creation.create(A, 0, wanted)
+    await world.services.artifacts.creation.create_or_find(A, 0, wanted)
 
 
 async def put_to_relay(world: World) -> None:
@@ -195,7 +195,7 @@ async def created_again(world: World) -> None:
     """Lets the artifact expire, and creates it again with other content."""
     await artifact_expired(world)
     wanted = artifact(world, "s3", upload=Upload.DIRECT, content_length=5, sent_length=5)
-    await world.process().artifacts.creation.create(A, 0, wanted)
+    await world.process().artifacts.creation.create_or_find(A, 0, wanted)
     await scenes.put(world, NAME, content=b"other")
 
 
@@ -320,7 +320,7 @@ def test_deletion_meets_a_creation_between_any_two_of_its_requests(kind: str) ->
         async def again(world: World = world) -> None:
             services = world.process()
             wanted = artifact(world, "s3", upload=Upload.RELAY)
-            await services.artifacts.creation.create(A, 0, wanted)
+            await services.artifacts.creation.create_or_find(A, 0, wanted)
             await scenes.relay(world, b"new", services=services)
 
         between.other = again

@@ -88,8 +88,8 @@ async def forget(world: World) -> None:
 
 async def given_up(world: World) -> None:
     queues = world.memory.queues
-    await queues.create(poison_queue(CLAIM_QUEUE))
-    await queues.put(poison_queue(CLAIM_QUEUE), encode_body({"version": 1}))
+    await queues.create_queue(poison_queue(CLAIM_QUEUE))
+    await queues.put_message(poison_queue(CLAIM_QUEUE), encode_body({"version": 1}))
 
 
 async def indexed(world: World) -> None:

@@ -29,7 +29,7 @@ async def announced(*wanted: Artifact, world: World) -> list[str]:
     """Returns the MessageIds of the events of several calls of createArtifact."""
     before = len(world.topics.messages)
     for each in wanted:
-        await world.process().artifacts.creation.create(A, 0, each)
+        await world.process().artifacts.creation.create_or_find(A, 0, each)
     messages = [each for each in world.topics.messages[before:] if each.topic == "artifact-created"]
     assert len(messages) == len(wanted)
     return [message.message_id for message in messages]

@@ -42,7 +42,7 @@ class Overtake:
 
 
 def _rows(world: World) -> set[str]:
-    """Returns the keys of rows, without the row of returns, which stays with its pool as the header does."""
+    """Returns the keys of a pool's and a group's rows, but that of returned claims, which stays as long as the pool."""
     return {row.key for row in (*world.rows(keys.POOLS), *world.rows(keys.GROUPS))} - {keys.RETURNED}
 
 

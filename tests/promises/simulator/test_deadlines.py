@@ -76,7 +76,7 @@ def test_a_lost_deadline_message_is_put_again_soon_after_the_deadline(state: Sta
                 receipt = Receipt(
                     message_id=message.message_id, pop_receipt=message.pop_receipt, visible=message.visible
                 )
-                await world.memory.storage.queues.delete(DEADLINE_QUEUE, receipt)
+                await world.memory.storage.queues.delete_message(DEADLINE_QUEUE, receipt)
         for _ in range(8):
             await world.drain(3600)
         assert world.tasks()[lost].last_run.reason_resolved is Resolved.DEADLINE_EXCEEDED

@@ -46,18 +46,18 @@ def test_only_the_message_that_kills_is_given_up(app: App, caplog: pytest.LogCap
         deaths = 0
         while world.messages(RESOLVED_QUEUE):
             await world.clock.sleep(2)
-            batch = await queues.get(RESOLVED_QUEUE, count=BATCH, hidden_for=LEASE)
+            batch = await queues.get_messages(RESOLVED_QUEUE, count=BATCH, hidden_for=LEASE)
             given_up = [each for each in batch if each.dequeue_count > MOST_DELIVERIES]
             for message in given_up:
-                await queues.put(poison_queue(RESOLVED_QUEUE), message.text)
-                await queues.delete(RESOLVED_QUEUE, message.receipt)
+                await queues.put_message(poison_queue(RESOLVED_QUEUE), message.text)
+                await queues.delete_message(RESOLVED_QUEUE, message.receipt)
             begun = [each for each in batch if each not in given_up]
             kills = [each for each in begun if _task(each.text) == deadly and each.dequeue_count <= _limit(app)]
             deaths += len(kills)
             for message in begun if not kills else [each for each in begun if each.dequeue_count > _limit(app)]:
                 text = base64.b64decode(message.text).decode()
                 await app.messages._handle(services, text, ResolvedBody, work, message.dequeue_count)
-                await queues.delete(RESOLVED_QUEUE, message.receipt)
+                await queues.delete_message(RESOLVED_QUEUE, message.receipt)
         assert sorted(done) == sorted(innocent)
         assert [_task(each.text) for each in await queues.peek(poison_queue(RESOLVED_QUEUE), count=32)] == [deadly]
         return deaths

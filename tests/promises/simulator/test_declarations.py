@@ -18,9 +18,9 @@ def test_declared_expirations_only_move_forward(world: World) -> None:
         assert (await workers.declare(POOL, WORKER, after(world, DAY))).record.expires == until
         entry = await directory.declare_task_queue(POOL, Declaration(stability="deprecated"))
         assert (entry.expires, entry.description, entry.stability) == (until, "some", "deprecated")
-        assert (await directory.listed(DirectoryKind.PROVISIONER, "provisioner")).expires == until
+        assert (await directory.find_listed(DirectoryKind.PROVISIONER, "provisioner")).expires == until
         await poll(world)
-        assert (await directory.listed(DirectoryKind.TASK_QUEUE, POOL)).description == "some", (
+        assert (await directory.find_listed(DirectoryKind.TASK_QUEUE, POOL)).description == "some", (
             "being seen leaves what was declared"
         )
 

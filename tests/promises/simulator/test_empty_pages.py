@@ -12,15 +12,17 @@ from tests.promises.simulator.situations import GROUP, A, B
 from tests.promises.simulator.world import POOL, World
 
 PAGES: dict[str, Callable[[World, int], Awaitable[Any]]] = {
-    "artifacts": lambda world, limit: world.services.artifacts.reading.page(A, 0, start="", limit=limit),
+    "artifacts": lambda world, limit: world.services.artifacts.reading.artifact_page(A, 0, start="", limit=limit),
     "tasks of a group": lambda world, limit: world.services.groups.list(GROUP, start="", limit=limit),
     "dependents": lambda world, limit: world.services.batches.dependents(A, start="", limit=limit),
-    "groups": lambda world, limit: world.services.recent_groups.page(start="", limit=limit),
+    "groups": lambda world, limit: world.services.recent_groups.group_page(start="", limit=limit),
     "pending runs": lambda world, limit: world.services.pool_views.pending(POOL, start="", limit=limit),
     "claimed runs": lambda world, limit: world.services.pool_views.claimed(POOL, start="", limit=limit),
-    "task queues": lambda world, limit: world.services.directory.page(Kind.TASK_QUEUE, start="", limit=limit),
-    "provisioners": lambda world, limit: world.services.directory.page(Kind.PROVISIONER, start="", limit=limit),
-    "workers": lambda world, limit: world.services.workers.page(POOL, start="", limit=limit),
+    "task queues": lambda world, limit: world.services.directory.directory_page(Kind.TASK_QUEUE, start="", limit=limit),
+    "provisioners": lambda world, limit: world.services.directory.directory_page(
+        Kind.PROVISIONER, start="", limit=limit
+    ),
+    "workers": lambda world, limit: world.services.workers.worker_page(POOL, start="", limit=limit),
 }
 
 

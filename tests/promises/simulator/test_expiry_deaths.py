@@ -82,7 +82,7 @@ def test_what_was_tried_beside_it_is_tried_apart_from_it() -> None:
     assert gate.deaths == 5, "of their group with others, of their group alone, of the three, twice of one"
     (again,) = [row for row in world.rows(keys.EXPIRY) if row.key.startswith("task~")]
     assert (again.values["failures"], again.values["deaths"]) == (3, 3)
-    failures = world.handlers.runtime.meter.of(EXPIRATIONS_FAILED)
+    failures = world.handlers.runtime.meter.values_of(EXPIRATIONS_FAILED)
     assert failures[("task", "no")] == 5, "A three times, the other two once"
 
 

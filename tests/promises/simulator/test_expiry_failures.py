@@ -112,7 +112,7 @@ def test_what_fails_again_and_again_is_counted_and_logged(caplog: pytest.LogCapt
     world.run(world.drain(8 * HOUR))
     with caplog.at_level(logging.WARNING, "taskcluster.expiration"):
         world.run(expire(world, 24 * 3))
-    counted = world.handlers.runtime.meter.of(EXPIRATIONS_FAILED)
+    counted = world.handlers.runtime.meter.values_of(EXPIRATIONS_FAILED)
     assert counted[("task", "no")] == STUCK_AFTER - 1
     assert counted[("task", "yes")] >= 1
     stuck = [record for record in caplog.records if getattr(record, "action", "") == "expiration_stuck"]
@@ -159,7 +159,7 @@ def test_one_undeletable_artifact_keeps_its_task_readable_and_nothing_else() -> 
                 expires=definition.expires,
                 upload=Upload.RELAY,
             )
-            await world.services.artifacts.creation.create(B, 0, wanted)
+            await world.services.artifacts.creation.create_or_find(B, 0, wanted)
             await artifact_scenarios.relay(world, b"x", task_id=B, name=name)
         await world.services.lifecycle.report(B, claim.run_id, Resolved.COMPLETED)
         await world.drain(2 * DAY + 3 * HOUR)
@@ -216,5 +216,5 @@ def test_unreadable_row_of_the_job_holds_up_nothing(row: Upsert) -> None:
     stays = [each.key for each in world.rows(keys.EXPIRY) if not each.key.startswith(("cursor", keys.AUDIT_SWEEP))]
     assert stays == [row.key], "a person may look"
     kind = row.key.partition("~")[0]
-    counted = {label for label, _ in world.handlers.runtime.meter.of(EXPIRATIONS_FAILED)}
+    counted = {label for label, _ in world.handlers.runtime.meter.values_of(EXPIRATIONS_FAILED)}
     assert counted == {"unknown" if kind == "sprocket" else kind}, "names of no kind would be values without an end"

@@ -164,7 +164,7 @@ async def with_artifacts(world: World, number: int) -> None:
             expires=task.expires,
             upload=Upload.RELAY,
         )
-        await world.services.artifacts.creation.create(A, 0, wanted)
+        await world.services.artifacts.creation.create_or_find(A, 0, wanted)
     for row in world.rows(keys.TASKS, A):
         if row.key.startswith("artifact~"):
             path = keys.path(A, 0, str(row.values["name"]), str(row.values["version"]))

@@ -101,8 +101,8 @@ def test_an_earlier_resolution_that_is_handled_after_a_later_one_announces_nothi
             await world.services.lifecycle.report(A, run_id, Resolved.COMPLETED)
             if run_id == earlier:
                 await world.clock.sleep(2)
-                (lost,) = await world.account.connect().queues.get(RESOLVED_QUEUE, count=32, hidden_for=60)
-                await world.account.connect().queues.delete(RESOLVED_QUEUE, lost.receipt)
+                (lost,) = await world.account.connect().queues.get_messages(RESOLVED_QUEUE, count=32, hidden_for=60)
+                await world.account.connect().queues.delete_message(RESOLVED_QUEUE, lost.receipt)
             await world.drain(60)
             if run_id <= earlier:
                 await world.services.lifecycle.rerun(await world.services.lifecycle.existing(A))

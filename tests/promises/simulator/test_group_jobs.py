@@ -114,8 +114,8 @@ def test_later_priority_of_the_group_replaces_what_the_job_of_an_earlier_call_ha
         ((listed, *_), _) = await world.services.stores.groups.active_page(GROUP, None)
         jobs = world.services.group_jobs
         earlier, later = await _left(world, _priority("very-low")), await _left(world, _priority("highest"))
-        assert await jobs._change(earlier, listed)
-        assert await jobs._change(later, listed)
+        assert await jobs._change_task(earlier, listed)
+        assert await jobs._change_task(later, listed)
 
     world.run(story())
     assert world.tasks()[A].priority == "highest"

@@ -247,7 +247,7 @@ def test_a_claim_that_cannot_be_shown_is_given_back(monkeypatch: pytest.MonkeyPa
             patch.setattr(work, "task_scopes", None)
             assert await world.claim() == []
         assert world.tasks()[A].state is State.PENDING
-        assert world.services.runtime.meter.of(FAILED_CLAIMS) == {("provisioner", "pool"): 1}
+        assert world.services.runtime.meter.values_of(FAILED_CLAIMS) == {("provisioner", "pool"): 1}
         await world.clock.sleep(61)
 
     world.run(story())

@@ -90,7 +90,7 @@ def test_a_download_is_said_to_last_as_long_as_its_url() -> None:
     async def story() -> None:
         await running(world)
         wanted = artifact(world, "object", "public/o", details={"projectId": "none", "uploadId": B})
-        await world.services.artifacts.creation.create(A, 0, wanted)
+        await world.services.artifacts.creation.create_or_find(A, 0, wanted)
         uses = world.services.artifacts.objects
         name = f"t/{A}/0/public/o"
         await uses.put_inline(await uses.existing(name), b"data", {})

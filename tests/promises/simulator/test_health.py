@@ -68,7 +68,7 @@ async def a_client(
         last_date_used=now,
         last_rotated=now,
     )
-    return await ClientStore(world.memory.storage.tables).create(made)
+    return await ClientStore(world.memory.storage.tables).add_client_row(made)
 
 
 def codes(findings: list[Finding]) -> list[str]:
@@ -87,8 +87,8 @@ def _names_commands_that_were_run(commands: str) -> None:
 
 async def _create_queues(world: World) -> None:
     for queue in INTERNAL_QUEUES:
-        await world.memory.storage.queues.create(queue)
-        await world.memory.storage.queues.create(poison_queue(queue))
+        await world.memory.storage.queues.create_queue(queue)
+        await world.memory.storage.queues.create_queue(poison_queue(queue))
 
 
 async def looked(world: World, health: Health, seconds: float = 11) -> list[str]:
@@ -118,12 +118,12 @@ def test_dead_letters_and_a_backlog() -> None:
         await _create_queues(world)
         health, queues = health_of(world), world.memory.storage.queues
         for _ in range(BACKLOG - 1):
-            await queues.put(EVENTS_QUEUE, "an event", visible_in=3600)
+            await queues.put_message(EVENTS_QUEUE, "an event", visible_in=3600)
         assert await looked(world, health) == []
-        await queues.put(EVENTS_QUEUE, "an event", visible_in=3600)
+        await queues.put_message(EVENTS_QUEUE, "an event", visible_in=3600)
         assert await looked(world, health) == ["event-backlog"]
         for _ in range(3):
-            await queues.put(poison_queue(CLAIM_QUEUE), "a message", visible_in=0)
+            await queues.put_message(poison_queue(CLAIM_QUEUE), "a message", visible_in=0)
         assert await looked(world, health) == ["poison-messages", "event-backlog"], "critical ones first"
         poisoned, _ = await health.findings()
         assert poisoned.message.startswith("3 internal messages could not be handled")
@@ -172,7 +172,7 @@ def test_a_client_that_ends_is_named_a_month_ahead_and_after_its_end_until_someb
 async def refuse_for(world: World, process: RefusedCredentials, client_id: str, why: Refusal, minutes: int) -> None:
     """Lets a process refuse a program's calls every half minute, and write the refusals as often as it does."""
     for second in range(0, minutes * 60 + 1, 30):
-        process.note(client_id, why)
+        process.note_refusal(client_id, why)
         if second % 60 == 0:
             await process.flush()
         await world.clock.sleep(30)
@@ -228,7 +228,7 @@ def test_what_is_refused_by_one_process_is_found_and_counted_by_the_others() -> 
         assert finding.code == "credentials-refused"
         assert "project/ci (its old token" in finding.message
         await there.gauges.refresh()
-        assert there.runtime.meter.of(ENDING_CREDENTIALS)[("refused",)] == 1
+        assert there.runtime.meter.values_of(ENDING_CREDENTIALS)[("refused",)] == 1
 
     world.run(story())
 

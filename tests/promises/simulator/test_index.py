@@ -128,12 +128,12 @@ def test_a_deleted_entry_stays_deleted_however_often_its_task_s_completion_is_ha
         if between == "another entry, expired":
             await index.insert(entry(world, PATH, rank=9, days=0.01, task_id="other"))
             await world.clock.sleep(900)
-        await index.remove(PATH)
+        await index.remove_entry(PATH)
         if between == "another entry":
             other = (await index.insert(entry(world, PATH, task_id="other"))).task_id
         elif between == "another deletion":
             await index.insert(entry(world, PATH))
-            await index.remove(PATH)
+            await index.remove_entry(PATH)
         assert await is_found(world) == other
         await expire_for(world, 1)
         for _ in range(2):  # the worker reports once more

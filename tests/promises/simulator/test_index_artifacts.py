@@ -46,7 +46,7 @@ async def a_build(world: World, *scopes: str) -> None:
     entry = IndexEntry(path=PATH, task_id=A, rank=0, data={}, expires=now + timedelta(days=1), at=now)
     await world.services.index.insert(entry)
     authorise = AsyncMock()
-    await world.services.roles.create("anonymous", CreateRoleRequest(scopes=list(scopes), description=""), authorise)
+    await world.services.roles.make_role("anonymous", CreateRoleRequest(scopes=list(scopes), description=""), authorise)
 
 
 def queue_address(name: str) -> str:
@@ -59,7 +59,7 @@ def test_what_anonymous_callers_may_read_is_reached_directly(scope: str) -> None
 
     async def story() -> None:
         await a_build(world, scope)
-        await world.services.artifacts.creation.create(A, 0, reference(world, PAGE, name="built/page"))
+        await world.services.artifacts.creation.create_or_find(A, 0, reference(world, PAGE, name="built/page"))
         assert await location(world, "built/page") == PAGE
 
     world.run(story())
@@ -87,7 +87,7 @@ def test_a_signature_reads_what_was_asked_for_and_nothing_that_its_links_lead_to
 
     async def story() -> None:
         await a_build(world, "queue:get-artifact:public/*")
-        create = world.services.artifacts.creation.create
+        create = world.services.artifacts.creation.create_or_find
         await create(A, 0, reference(world, PAGE, name="secret/page"))
         await create(A, 0, artifact(world, "link", "shared/link", details={"artifact": "secret/page"}))
         address = await location(world, "shared/link", "queue:get-artifact:shared/*")
@@ -104,7 +104,7 @@ def test_a_signature_follows_the_links_that_its_caller_may_follow() -> None:
 
     async def story() -> None:
         await a_build(world)
-        create = world.services.artifacts.creation.create
+        create = world.services.artifacts.creation.create_or_find
         await create(A, 0, reference(world, PAGE, name="secret/page"))
         await create(A, 0, artifact(world, "link", "secret/one", details={"artifact": "secret/page"}))
         await create(A, 0, artifact(world, "link", "secret/two", details={"artifact": "secret/one"}))

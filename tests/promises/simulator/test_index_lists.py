@@ -67,7 +67,7 @@ def test_namespaces_are_never_shortened_and_a_losing_call_leaves_them() -> None:
         assert await until("ns.deep") == first, "a losing call changes nothing"
         await index.insert(entry(world, "ns.deep.a", rank=6, days=30))
         assert await until("ns.deep") == first + timedelta(days=27)
-        await index.remove("ns.deep.a")
+        await index.remove_entry("ns.deep.a")
         assert await until("ns") == first + timedelta(days=28), "deleting leaves it"
 
     world.run(story())

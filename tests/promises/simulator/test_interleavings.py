@@ -114,7 +114,7 @@ async def _meet_workers(services: Services) -> None:
 async def _know_workers(services: Services) -> None:
     """Reads the rows that exist once all processes have noted their waits."""
     for worker_id in WORKERS:
-        await services.workers.rows.read(POOL, "group", worker_id)
+        await services.workers.rows.read_worker(POOL, "group", worker_id)
 
 
 def run(

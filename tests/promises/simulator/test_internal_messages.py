@@ -41,7 +41,7 @@ def test_a_message_with_fields_of_a_later_version_is_handled_and_keeps_them_when
         (body, _), *_ = world.messages(DEADLINE_QUEUE)
         if queue == RESOLVED_QUEUE:
             body = {"taskId": task_id, "runId": 0, "put": body["put"]}
-        await world.memory.storage.queues.put(queue, encode_body({**body, "comesLater": "x"}))
+        await world.memory.storage.queues.put_message(queue, encode_body({**body, "comesLater": "x"}))
         await host.run(queue, 1)
         assert host.outcomes == ["done"]
 
@@ -49,7 +49,7 @@ def test_a_message_with_fields_of_a_later_version_is_handled_and_keeps_them_when
             raise RuntimeError
 
         monkeypatch.setitem(app.triggers.FUNCTIONS, BODIES[queue], ("fails", fail))
-        await world.memory.storage.queues.put(queue, encode_body({**body, "comesLater": "x"}))
+        await world.memory.storage.queues.put_message(queue, encode_body({**body, "comesLater": "x"}))
         await host.run(queue, 1)
         assert host.outcomes == ["done", "again"]
         kept = [each for each, _ in world.messages(queue) if "comesLater" in each]

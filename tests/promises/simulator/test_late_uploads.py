@@ -149,7 +149,7 @@ def test_upload_that_ends_after_its_task_is_deleted_leaves_no_blob(
         assert await world.claim()
         gone = expires - timedelta(minutes=8 if is_gone else 0)
         wanted = artifact(world, "azure", NAME, expires=gone, upload=Upload.CLIENT)
-        created = await world.services.artifacts.creation.create(A, 0, wanted)
+        created = await world.services.artifacts.creation.create_or_find(A, 0, wanted)
         await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
         for _ in range(18):
             await world.drain(1)

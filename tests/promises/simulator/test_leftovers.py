@@ -47,7 +47,7 @@ async def create(world: World) -> None:
 
 
 async def a_group(world: World) -> None:
-    """Of a task that expires before the others."""
+    """Creates a group of tasks of which one expires before the others."""
     await world.create(C, taskGroupId=GROUP, expires=format_date(world.clock.now() + timedelta(hours=3)))
 
 
@@ -78,7 +78,7 @@ async def insert_into_index(world: World) -> None:
 async def create_client(world: World) -> None:
     expires = world.clock.now() + timedelta(days=1)
     request = CreateClientRequest(description="", expires=format_date(expires), scopes=[], deleteOnExpiration=True)
-    await world.services.clients.create(CLIENT, request, everybody)
+    await world.services.clients.make_client(CLIENT, request, everybody)
 
 
 async def expire(world: World) -> None:
@@ -120,7 +120,7 @@ async def expired_with_an_upload(world: World) -> None:
     await world.create(A, taskGroupId=GROUP, expires=format_date(expires), deadline=format_date(expires))
     assert await world.claim()
     wanted = artifact(world, "s3", NAME, upload=Upload.DIRECT, **STATED)
-    await world.services.artifacts.creation.create(A, 0, wanted)
+    await world.services.artifacts.creation.create_or_find(A, 0, wanted)
     PATHS.add(place(world)[1])
     await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
     await world.drain(5 * HOUR)

@@ -19,13 +19,13 @@ LOG = "public/log"
 
 @pytest.fixture
 def world() -> World:
-    """A world in which A is running, with a reference to LOG."""
+    """Returns a world in which A is running, with a reference to LOG."""
     world = unordered()
 
     async def begin() -> None:
         await world.create(A)
         await world.claim()
-        await world.services.artifacts.creation.create(A, 0, reference(world, URL, LOG))
+        await world.services.artifacts.creation.create_or_find(A, 0, reference(world, URL, LOG))
 
     world.run(begin())
     return world
@@ -33,7 +33,7 @@ def world() -> World:
 
 async def link(world: World, name: str, target: str, run_id: int = 0) -> None:
     """Creates a link."""
-    await world.services.artifacts.creation.create(
+    await world.services.artifacts.creation.create_or_find(
         A, run_id, artifact(world, "link", name, details={"artifact": target})
     )
 
@@ -61,7 +61,7 @@ def test_links_are_followed_in_their_own_run(world: World) -> None:
         with pytest.raises(ResourceNotFound, match=LOG):
             await visited(world, "public/first")
         other = "https://example.com/1"
-        await world.services.artifacts.creation.create(A, 1, reference(world, other, LOG))
+        await world.services.artifacts.creation.create_or_find(A, 1, reference(world, other, LOG))
         assert await visited(world, "public/first") == (other, [["public/first", LOG]])
 
     world.run(story())
@@ -85,7 +85,7 @@ def test_link_to_what_is_not_there_or_has_expired(world: World) -> None:
             await visited(world, "public/nowhere")
         soon = world.clock.now() + timedelta(minutes=5)
         expired = artifact(world, "reference", "public/old", details={"url": URL}, expires=soon)
-        await world.services.artifacts.creation.create(A, 0, expired)
+        await world.services.artifacts.creation.create_or_find(A, 0, expired)
         await link(world, "public/first", "public/old")
         assert (await visited(world, "public/first"))[0] == URL
         await world.clock.sleep(301)

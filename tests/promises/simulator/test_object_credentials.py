@@ -26,7 +26,7 @@ def a_world() -> World:
     async def story() -> None:
         await running(world)
         wanted = artifact(world, "object", upload=Upload.CLIENT, details={"uploadId": A})
-        await world.services.artifacts.creation.create(A, 0, wanted)
+        await world.services.artifacts.creation.create_or_find(A, 0, wanted)
 
     world.run(story())
     return world

@@ -68,7 +68,7 @@ async def resolved_due(world: World, services: Services) -> object:
             receipt = Receipt(message_id=message.message_id, pop_receipt=message.pop_receipt, visible=message.visible)
             await services.resolution.resolved_due(resolved_message(decode_body(message.text)))
             with suppress(ReceiptLost):
-                await world.memory.queues.delete(RESOLVED_QUEUE, receipt)
+                await world.memory.queues.delete_message(RESOLVED_QUEUE, receipt)
             return None
         await world.memory.queues.peek(RESOLVED_QUEUE)
     return None

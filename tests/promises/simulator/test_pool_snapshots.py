@@ -133,7 +133,7 @@ def test_the_oldest_run_is_the_first_that_waits_and_is_not_over() -> None:
         assert (await index.of_pool(POOL)).oldest == scheduled[second]
         await world.claim(2)
         await world.create()
-        ((state,), _) = await world.services.task_queue_states.page(start="", limit=10)
+        ((state,), _) = await world.services.task_queue_states.state_page(start="", limit=10)
         assert state.snapshot.oldest is not None
         assert world.clock.now() - state.snapshot.oldest < timedelta(seconds=5)
 
@@ -156,11 +156,11 @@ def test_gauges_of_very_many_pools_are_read_in_turn_and_the_busy_ones_each_time(
             before = sum(readings.of.values())
             await world.handlers.gauges.refresh()
             assert sum(readings.of.values()) - before <= 10, f"refresh {number}"
-            gauges = len(world.handlers.runtime.meter.of(PENDING))
+            gauges = len(world.handlers.runtime.meter.values_of(PENDING))
             assert gauges == 10, "as many as may be, and the others have no value now"
             await world.clock.sleep(60)
 
     world.run(script())
     assert {keys.pool(name) for name in pools} <= set(readings.of), "each has its turn"
-    assert world.handlers.runtime.meter.of(PENDING)[("p", "w20")] == 1
+    assert world.handlers.runtime.meter.values_of(PENDING)[("p", "w20")] == 1
     assert readings.of[keys.pool("p/w20")] >= 5, "one that is busy is read each time from then on"

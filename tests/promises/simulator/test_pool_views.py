@@ -131,7 +131,7 @@ def test_a_row_of_an_earlier_run_is_not_taken_for_a_claim(world: World) -> None:
         await world.services.lifecycle.report_exception(first.task.task_id, 0, Resolved.WORKER_SHUTDOWN)
         assert len(await world.claim()) == 1
         left = ChangePoolRows(add=(row_of(first.task, 0),))
-        await world.services.stores.pools.change([left])
+        await world.services.stores.pools.change_pool_rows([left])
         assert await counts(world) == (0, 1)
 
     world.run(story())

@@ -38,7 +38,7 @@ def test_a_quarantine_that_a_process_has_not_heard_of_is_noticed_before_a_claim_
         task_id = await world.create()
         await world.clock.sleep(11)  # then it looks again which bands the pool uses
         assert await world.claim(1, other) == []
-        worker = (await world.services.workers.get(POOL, WORKER)).record
+        worker = (await world.services.workers.find_worker(POOL, WORKER)).record
         assert worker.quarantine_until == until
         assert worker.recent_tasks == ()
         assert await other.work.claim_work(POOL, ANOTHER, 1, 1.5), "the run is pending as if nothing had been"
@@ -55,7 +55,7 @@ def test_a_quarantined_worker_is_kept_until_the_quarantine_ends(world: World) ->
             await world.clock.sleep(1.3 * DAY)
             await poll(world, worker=ANOTHER)
             await expire(world)
-            assert len((await world.services.workers.get(POOL, WORKER)).history) == 1
+            assert len((await world.services.workers.find_worker(POOL, WORKER)).history) == 1
         await world.clock.sleep(0.5 * DAY)
         await expire(world)
         left = [row.key for row in world.rows(keys.POOLS)]

@@ -19,7 +19,7 @@ async def listed(services: Services, limit: int = 1000) -> list[RecentGroup]:
     found: list[RecentGroup] = []
     start: str | None = ""
     while start is not None:
-        page, start = await services.recent_groups.page(start=start, limit=limit)
+        page, start = await services.recent_groups.group_page(start=start, limit=limit)
         found.extend(page)
     return found
 

@@ -30,7 +30,7 @@ async def lose(world: World, band: Priority, pool: str = POOL) -> None:
     """Deletes the first message of a band, as somebody with a poll URL may."""
     messages = world.services.stores.messages
     (taken,) = await messages.poll(pool, band, count=1, hidden_for=60)
-    await messages.remove(taken.handle)
+    await messages.remove_message(taken.handle)
 
 
 async def checks(world: World, count: int) -> None:

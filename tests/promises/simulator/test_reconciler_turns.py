@@ -87,7 +87,7 @@ def test_every_pool_has_its_turn_although_each_run_is_ended(room: int | None, mo
             deadline=format_date(now + timedelta(days=4)),
             expires=format_date(now + timedelta(days=5)),
         )
-        hidden = await world.account.connect().queues.get(
+        hidden = await world.account.connect().queues.get_messages(
             pending_queue("zzz/w", "lowest"), count=32, hidden_for=6 * 24 * 3600.0
         )
         assert len(hidden) == 1, "by somebody who polls by a signed URL"

@@ -23,12 +23,12 @@ def test_claim_work_notes_the_worker_its_queue_and_its_provisioner(world: World)
         await world.create()
         assert await listed(world) == []
         await world.claim()
-        entry = await world.services.directory.listed(DirectoryKind.TASK_QUEUE, POOL)
+        entry = await world.services.directory.find_listed(DirectoryKind.TASK_QUEUE, POOL)
         assert (entry.stability, entry.description) == ("experimental", "")
         assert entry.last_active <= world.clock.now() and entry.expires == entry.last_active + timedelta(days=1)
-        provisioner = await world.services.directory.listed(DirectoryKind.PROVISIONER, "provisioner")
+        provisioner = await world.services.directory.find_listed(DirectoryKind.PROVISIONER, "provisioner")
         assert provisioner.expires == entry.expires
-        worker = (await world.services.workers.get(POOL, WORKER)).record
+        worker = (await world.services.workers.find_worker(POOL, WORKER)).record
         assert len(worker.recent_tasks) == 1
         assert worker.expires >= worker.first_claim + timedelta(days=1)
 
@@ -41,11 +41,11 @@ def test_recent_tasks_are_the_last_twenty(world: World) -> None:
             await world.create()
             await world.clock.sleep(0.01)
         claims = [claim for count in (5, 17, 1) for claim in await world.claim(count)]
-        worker = (await world.services.workers.get(POOL, WORKER)).record
+        worker = (await world.services.workers.find_worker(POOL, WORKER)).record
         assert sorted(worker.recent_tasks) == sorted((claim.task.task_id, 0) for claim in claims[-20:])
         await world.services.lifecycle.report_exception(claims[0].task.task_id, 0, Resolved.WORKER_SHUTDOWN)
         await world.claim()
-        worker = (await world.services.workers.get(POOL, WORKER)).record
+        worker = (await world.services.workers.find_worker(POOL, WORKER)).record
         assert worker.recent_tasks[-1] == (claims[0].task.task_id, 1)
 
     world.run(story())
@@ -58,13 +58,13 @@ def test_what_is_not_seen_any_more_is_forgotten(world: World) -> None:
         await world.clock.sleep(DAY + 1)
         assert await listed(world) == []
         for call in (
-            world.services.directory.listed(DirectoryKind.TASK_QUEUE, POOL),
-            world.services.directory.listed(DirectoryKind.PROVISIONER, "provisioner"),
-            world.services.workers.get(POOL, WORKER),
+            world.services.directory.find_listed(DirectoryKind.TASK_QUEUE, POOL),
+            world.services.directory.find_listed(DirectoryKind.PROVISIONER, "provisioner"),
+            world.services.workers.find_worker(POOL, WORKER),
         ):
             with pytest.raises(ResourceNotFound):
                 await call
-        assert await world.services.workers.page(POOL, start="", limit=10) == ([], None)
+        assert await world.services.workers.worker_page(POOL, start="", limit=10) == ([], None)
         await world.clock.sleep(3 * HOUR)
         await expire(world)
         assert [row.key for row in world.rows(keys.POOLS) if row.key.startswith("worker")] == []
@@ -88,7 +88,7 @@ def test_a_worker_is_not_shown_without_its_task_queue(world: World) -> None:
         await world.claim()
         await delete_unchanged(world.memory.storage.tables, keys.DIRECTORY, world.rows(keys.DIRECTORY, keys.POOL))
         with pytest.raises(ResourceNotFound):
-            await world.process().workers.get(POOL, WORKER)
+            await world.process().workers.find_worker(POOL, WORKER)
 
     world.run(story())
 
@@ -103,10 +103,10 @@ def test_worker_that_was_seen_since_it_was_read_is_not_removed() -> None:
         store = WorkerStore(world.account.connect(), runtime)
         read = await store.existing(POOL, WORKER.worker_group, WORKER.worker_id)
         assert read is not None
-        await store.put(replace(read, last_active=world.clock.now()))
-        assert not await store.remove(read)
+        await store.write_worker(replace(read, last_active=world.clock.now()))
+        assert not await store.remove_worker(read)
         latest = await store.existing(POOL, WORKER.worker_group, WORKER.worker_id)
         assert latest is not None
-        assert await store.remove(latest)
+        assert await store.remove_worker(latest)
 
     world.run(story())

@@ -22,7 +22,7 @@ SECOND = timedelta(seconds=1)
 async def stalled(world: World) -> str | None:
     """Returns why nothing takes what waits, which is the same in a task queue's load and in the list of all."""
     _, stall = await world.services.pool_views.load(POOL)
-    (state,), _ = await world.services.task_queue_states.page(start="", limit=10)
+    (state,), _ = await world.services.task_queue_states.state_page(start="", limit=10)
     assert stall == state.stall
     return None if stall is None else stall.reason
 
@@ -104,7 +104,7 @@ def test_the_verdict_and_the_metric_know_of_it(world: World) -> None:
         return codes_of(list(await health.findings()))
 
     def metric() -> float:
-        return world.handlers.runtime.meter.of(STALLED)[(POOL.split("/")[0], POOL.split("/")[1])]
+        return world.handlers.runtime.meter.values_of(STALLED)[(POOL.split("/")[0], POOL.split("/")[1])]
 
     async def note() -> None:
         await world.handlers.gauges.note_waiting()

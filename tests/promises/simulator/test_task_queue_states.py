@@ -18,7 +18,7 @@ def world() -> World:
 
 
 async def state_of(world: World) -> CurrentTaskQueue:
-    (state,), _ = await world.services.task_queue_states.page(start="", limit=10)
+    (state,), _ = await world.services.task_queue_states.state_page(start="", limit=10)
     return state
 
 

@@ -220,4 +220,4 @@ def test_both_ways_of_telling_are_counted() -> None:
 
     world.run(story())
     pool = POOL.split("/")
-    assert services[0].runtime.meter.of(TOLD) == {(*pool, "repeat"): 2, (*pool, "empty"): 1}
+    assert services[0].runtime.meter.values_of(TOLD) == {(*pool, "repeat"): 2, (*pool, "empty"): 1}

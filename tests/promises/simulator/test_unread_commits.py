@@ -158,7 +158,7 @@ def test_what_is_remembered_is_bounded_and_goes_with_the_resolution() -> None:
         known = KnownStatuses(world.clock.now, 2)
         task = world.tasks()[A]
         for task_id in (A, B, C):
-            known.made(replace(task, task_id=task_id), "etag", known.begin())
+            known.made(replace(task, task_id=task_id), "etag", known.new_moment())
         assert known.committed(A) is None
         assert known.committed(C) is not None
         await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)

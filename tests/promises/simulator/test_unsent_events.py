@@ -104,4 +104,4 @@ def test_a_run_that_cannot_look_deletes_nothing_and_counts_no_failure() -> None:
         assert A not in world.tasks()
 
     world.run(story())
-    assert not world.handlers.runtime.meter.of(EXPIRATIONS_FAILED)
+    assert not world.handlers.runtime.meter.values_of(EXPIRATIONS_FAILED)

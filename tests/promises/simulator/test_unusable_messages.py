@@ -20,7 +20,7 @@ MANY = MAX_MESSAGES - 1
 
 async def forged(world: World) -> None:
     """Puts messages as somebody with the account's key, or with a poll URL that allows it, may."""
-    await world.account.connect().queues.put(pending_queue(POOL, "lowest"), "e30=")
+    await world.account.connect().queues.put_message(pending_queue(POOL, "lowest"), "e30=")
 
 
 async def orphaned(world: World) -> None:

@@ -49,7 +49,7 @@ HELD_UP = 40.0
 
 
 class Between:
-    """A gate that begins something before or after one request of the deleter, and holds that up."""
+    """A gate that begins something else before or after one request of the process that deletes, which is held up."""
 
     def __init__(self, number: int, phase: Phase) -> None:
         self.number, self.phase = number, phase

@@ -15,7 +15,7 @@ POLLS = (*POOL.split("/"), "pollTaskUrls")
 
 def reported(world: World) -> dict[tuple[str, ...], float]:
     world.services.waiting_workers.report()
-    return world.services.runtime.meter.of(WAITING_WORKERS)
+    return world.services.runtime.meter.values_of(WAITING_WORKERS)
 
 
 def test_workers_that_wait_in_a_call_count_until_it_ends() -> None:

@@ -53,7 +53,7 @@ def writes_artifact(call: Call) -> bool:
 
 
 async def create(world: World, storage_type: str = "s3", name: str = NAME, **changes: object) -> None:
-    await world.services.artifacts.creation.create(A, 0, artifact(world, storage_type, name, **changes))
+    await world.services.artifacts.creation.create_or_find(A, 0, artifact(world, storage_type, name, **changes))
 
 
 async def announced(world: World) -> None:

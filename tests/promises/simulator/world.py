@@ -43,6 +43,7 @@ from shared.store.interface import Row, StorageUnavailable
 from tests.parts.twin import Disorder, MemoryStorage
 from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Gate, Phase, as_process, chain
+from tests.parts.unit.tasks import a_definition
 from tests.promises.simulator.account import OpenAccount
 from tests.promises.simulator.history import History
 from tests.promises.simulator.topics import HANDLER, Topics
@@ -155,7 +156,7 @@ class World:
         for task_id, versions in self.history.versions.items():
             definition = self.history.definitions[task_id]
             tasks.definitions.keep(definition, await pack_definition(definition))
-            tasks._known.made(*versions[choose(len(versions))], tasks._known.begin())
+            tasks._known.made(*versions[choose(len(versions))], tasks._known.new_moment())
 
     def run(self, *work: Coroutine[Any, Any, T]) -> list[T]:
         """Runs calls side by side to their end."""
@@ -172,31 +173,10 @@ class World:
 
     def definition(self, task_id: str | None = None, **changes: Any) -> Definition:
         """Returns a definition that is valid now; `changes` by the contract's names."""
-        task_id = task_id or self.slugid()
-        now = self.clock.now()
-        provisioner_id, worker_type = POOL.split("/")
-        body = {
-            "provisionerId": provisioner_id,
-            "workerType": worker_type,
-            "taskQueueId": POOL,
-            "schedulerId": "-",
-            "projectId": "none",
-            "taskGroupId": task_id,
-            "dependencies": [],
-            "requires": "all-completed",
-            "routes": [],
-            "priority": "lowest",
-            "retries": 5,
-            "created": format_date(now),
-            "deadline": format_date(now + timedelta(hours=3)),
-            "expires": format_date(now + timedelta(days=2)),
-            "scopes": [],
-            "payload": {},
-            "metadata": {"name": "", "description": "", "owner": "", "source": "https://example.com"},
-            "tags": {},
-            "extra": {},
-        }
-        return Definition(task_id=task_id, body={**body, **changes})
+        task_id, now = task_id or self.slugid(), self.clock.now()
+        times = {"created": now, "deadline": now + timedelta(hours=3), "expires": now + timedelta(days=2)}
+        dates = {name: format_date(time) for name, time in times.items()}
+        return a_definition(task_id, **{"taskGroupId": task_id, "priority": "lowest", **dates, **changes})
 
     async def create(self, task_id: str | None = None, **changes: Any) -> str:
         """Calls createTask, and returns the id."""
@@ -280,7 +260,7 @@ class World:
         for queue, handle in self._queues().items():
             if not any(message.visible <= self.clock.exact() for message in self.account.messages(queue)):
                 continue
-            taken = await self._host_queues.get(queue, count=32, hidden_for=HIDDEN)
+            taken = await self._host_queues.get_messages(queue, count=32, hidden_for=HIDDEN)
             for message in taken:
                 body = json.loads(base64.b64decode(message.text))
                 about = (queue, *(str(body.get(word, "")) for word in _ABOUT))
@@ -291,7 +271,7 @@ class World:
                     await as_process(HANDLER, handle(body))
                 except (StorageUnavailable, Postponed, ApiError):
                     continue
-                await self._host_queues.delete(queue, message.receipt)
+                await self._host_queues.delete_message(queue, message.receipt)
 
     def _queues(self) -> dict[str, Callable[[dict[str, Any]], Awaitable[None]]]:
         return {

@@ -46,7 +46,7 @@ class Life:
 
 @pytest.fixture(scope="module")
 def life() -> Iterator[Life]:
-    """The life of one task, exported to a collector."""
+    """Yields the life of one task, exported to a collector."""
     with collecting() as collector:
         settings = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,

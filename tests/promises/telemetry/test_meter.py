@@ -62,9 +62,9 @@ def test_counters_add_up_and_gauges_are_replaced() -> None:
     meter.add(COMPLETED, "p", "other")
     meter.set(PENDING, 5, "p", "w")
     meter.set(PENDING, 0, "p", "w")
-    assert meter.of(COMPLETED) == {("p", "w"): 3, ("p", "other"): 1}
-    assert meter.of(PENDING) == {("p", "w"): 0}
-    assert meter.of(CLAIMED) == {}
+    assert meter.values_of(COMPLETED) == {("p", "w"): 3, ("p", "other"): 1}
+    assert meter.values_of(PENDING) == {("p", "w"): 0}
+    assert meter.values_of(CLAIMED) == {}
 
 
 def test_a_histogram_counts_up_to_and_including_its_bounds() -> None:
@@ -101,7 +101,7 @@ def test_series_of_one_name_are_bounded_and_nothing_is_lost(monkeypatch: pytest.
         meter.add(COMPLETED, "p", f"w{number}")
         meter.record(WAITING, number, "p", f"w{number}")
     meter.add(COMPLETED, "p", "w1")
-    assert meter.of(COMPLETED) == {("p", "w0"): 1, ("p", "w1"): 2, ("p", "w2"): 1, ("(others)", "(others)"): 7}
+    assert meter.values_of(COMPLETED) == {("p", "w0"): 1, ("p", "w1"): 2, ("p", "w2"): 1, ("(others)", "(others)"): 7}
     (waits,) = (series for instrument, series in meter.series() if instrument is WAITING)
     assert len(waits) == 4
     assert sum(found.count for found in waits.values() if isinstance(found, Distribution)) == 10

@@ -41,9 +41,9 @@ def test_resolutions_are_counted_once_by_reason() -> None:
         await lifecycle.cancel(await lifecycle.existing(ids[3]))
 
     world.run(life())
-    assert meter.of(instruments.COMPLETED) == {POOL: 1}
-    assert meter.of(instruments.FAILED) == {(*POOL, "failed"): 1}
-    assert meter.of(instruments.EXCEPTION) == {
+    assert meter.values_of(instruments.COMPLETED) == {POOL: 1}
+    assert meter.values_of(instruments.FAILED) == {(*POOL, "failed"): 1}
+    assert meter.values_of(instruments.EXCEPTION) == {
         (*POOL, "malformed-payload"): 1,
         (*POOL, "worker-shutdown"): 1,
         (*POOL, "canceled"): 1,
@@ -112,14 +112,14 @@ def test_gauges_are_those_of_storage() -> None:
 
     world.run(life())
     meter = world.handlers.runtime.meter
-    assert meter.of(instruments.PENDING) == {POOL: 2}
-    assert meter.of(instruments.CLAIMED) == {POOL: 1}
-    assert meter.of(instruments.DESIRED_WORKERS) == {POOL: 3}
-    assert 30 <= meter.of(instruments.OLDEST_PENDING)[POOL] < 35
-    assert meter.of(instruments.POISON_DEPTH)[("claim",)] == 1
-    assert meter.of(instruments.POISON_DEPTH)[("deadline",)] == 0
-    assert meter.of(instruments.EVENT_BACKLOG) == {(): 0}
-    assert world.services.runtime.meter.of(instruments.POISONED) == {("claim",): 1}
+    assert meter.values_of(instruments.PENDING) == {POOL: 2}
+    assert meter.values_of(instruments.CLAIMED) == {POOL: 1}
+    assert meter.values_of(instruments.DESIRED_WORKERS) == {POOL: 3}
+    assert 30 <= meter.values_of(instruments.OLDEST_PENDING)[POOL] < 35
+    assert meter.values_of(instruments.POISON_DEPTH)[("claim",)] == 1
+    assert meter.values_of(instruments.POISON_DEPTH)[("deadline",)] == 0
+    assert meter.values_of(instruments.EVENT_BACKLOG) == {(): 0}
+    assert world.services.runtime.meter.values_of(instruments.POISONED) == {("claim",): 1}
 
 
 def test_gauges_go_back_and_are_not_read_too_often() -> None:
@@ -129,17 +129,17 @@ def test_gauges_go_back_and_are_not_read_too_often() -> None:
     async def life() -> None:
         task_id = await world.create()
         await gauges.refresh()
-        assert meter.of(instruments.PENDING) == {POOL: 1}
+        assert meter.values_of(instruments.PENDING) == {POOL: 1}
         lifecycle = world.services.lifecycle
         await lifecycle.cancel(await lifecycle.existing(task_id))
         await gauges.refresh()
-        assert meter.of(instruments.PENDING) == {POOL: 1}
+        assert meter.values_of(instruments.PENDING) == {POOL: 1}
         world.clock.advance(11)
         await gauges.refresh()
 
     world.run(life())
-    assert meter.of(instruments.PENDING) == {POOL: 0}
-    assert meter.of(instruments.OLDEST_PENDING) == {POOL: 0}
+    assert meter.values_of(instruments.PENDING) == {POOL: 0}
+    assert meter.values_of(instruments.OLDEST_PENDING) == {POOL: 0}
 
 
 def test_events_that_wait_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,15 +154,15 @@ def test_events_that_wait_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         await world.create()
         monkeypatch.setattr(world.topics, "publish", publish)
         await world.handlers.gauges.refresh()
-        backlog = world.handlers.runtime.meter.of(instruments.EVENT_BACKLOG)
+        backlog = world.handlers.runtime.meter.values_of(instruments.EVENT_BACKLOG)
         assert backlog == {(): 2}
         await world.drain(5)
         world.clock.advance(11)
         await world.handlers.gauges.refresh()
 
     world.run(life())
-    assert world.services.runtime.meter.of(instruments.EVENTS_DEFERRED) == {(): 2}
-    assert world.handlers.runtime.meter.of(instruments.EVENT_BACKLOG) == {(): 0}
+    assert world.services.runtime.meter.values_of(instruments.EVENTS_DEFERRED) == {(): 2}
+    assert world.handlers.runtime.meter.values_of(instruments.EVENT_BACKLOG) == {(): 0}
 
 
 def test_each_change_of_a_run_is_a_line(caplog: pytest.LogCaptureFixture) -> None:

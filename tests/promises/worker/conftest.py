@@ -16,7 +16,7 @@ from worker.users import User
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A directory that every user can reach."""
+    """Yields a directory that every user can reach."""
     folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
     folder.chmod(0o755)
     yield folder
@@ -25,7 +25,7 @@ def open_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def user() -> User:
-    """A user that no other test process uses, nor the next one: all of a user's processes are ended with its task."""
+    """Returns a user that no other test process uses, nor the next: a user's processes are all ended with its task."""
     if sys.platform != "linux" or os.getuid() != 0:
         pytest.skip("only root can do something as another user")
     return User.of(str(2_000_000_000 + 10 * os.getpid()))

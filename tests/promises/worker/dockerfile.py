@@ -17,11 +17,11 @@ class Stage:
     instructions: list[tuple[str, str]] = field(default_factory=list)
 
     def all(self, instruction: str) -> list[str]:
-        """The arguments of each instruction of a kind."""
+        """Returns the arguments of each instruction of a kind."""
         return [arguments for name, arguments in self.instructions if name == instruction]
 
     def words(self, instruction: str) -> list[str]:
-        """The exec form of the last instruction of a kind. Raises ValueError for a shell form."""
+        """Returns the exec form of the last instruction of a kind. Raises ValueError for a shell form."""
         last = self.all(instruction)[-1]
         words: list[str] = json.loads(last[last.index("[") :])
         return words

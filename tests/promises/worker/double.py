@@ -30,13 +30,13 @@ SECONDS = 60
 
 
 def shell(script: str, **more: Any) -> dict[str, Any]:
-    """A payload."""
+    """Returns a payload."""
     return {"command": ["sh", "-c", script], "maxRunTime": 60, **more}
 
 
 @dataclass
 class FakeQueue:
-    """What is claimed once each, in order, and what the worker has said of it."""
+    """A queue that hands out each task once, in order, and keeps what the worker says of it."""
 
     tasks: list[dict[str, Any]] = field(default_factory=list)
     """Definitions that are to be claimed."""
@@ -65,7 +65,7 @@ class FakeQueue:
     """Names of artifacts that are refused, with what status."""
 
     def add(self, payload: Any, *scopes: str, **more: Any) -> str:
-        """A task to be claimed; its id."""
+        """Adds a task to be claimed; returns its id."""
         self.added += 1
         task_id = f"{self.added:07d}aQaCaaaaaaaaaaA"
         later = (datetime.now(UTC) + timedelta(hours=1)).isoformat().replace("+00:00", "Z")
@@ -74,16 +74,16 @@ class FakeQueue:
         return task_id
 
     def log(self, task_id: str) -> str:
-        """What is in the log."""
+        """Returns what is in the log."""
         return self.blobs.get(f"/blob/{task_id}/{LOG}", b"").decode(errors="replace")
 
     def ended(self, task_id: str) -> str:
-        """How the task has ended, once it has."""
+        """Returns how the task has ended, once it has."""
         wait(lambda: bool(self.reports[task_id]), SECONDS)
         return self.reports[task_id][-1]
 
     def post(self, path: str, body: Any) -> tuple[int, Any]:
-        """The answer to a call of the queue."""
+        """Returns the answer to a call of the queue."""
         words = [unquote(word) for word in path.split("/")]
         if "claim-work" in words:
             self.told = bool(self.tasks) and not self.told
@@ -170,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def fake_queue(**more: Any) -> Iterator[FakeQueue]:
-    """A queue on loopback."""
+    """Yields a queue on loopback."""
     queue = FakeQueue(**more)
     handler = type("Handler", (_Handler,), {"queue": queue, "blocks": {}})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -218,7 +218,7 @@ class Working:
 
 @contextmanager
 def working(queue: FakeQueue, folder: Path, *more: str, **variables: str) -> Iterator[Working]:
-    """A worker that waits in claimWork, whose work directory is `work` in the folder."""
+    """Yields a worker that waits in claimWork, whose work directory is `work` in the folder."""
     (folder / "work").mkdir(exist_ok=True, mode=0o711)
     arguments = ["--task-queue-id", "a/b", "--worker-group", "g", "--worker-id", "w", "--poll-mode", "claim-work"]
     arguments += ["--work-dir", str(folder / "work"), "--grace-seconds", "0.5", "--log-seconds", "0.3", *more]

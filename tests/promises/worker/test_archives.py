@@ -99,7 +99,7 @@ EVIL = {
 
 
 def slipping(name: str, up: int = 3) -> bytes:
-    """A link that leads inside when it is made, and outside when others have been made."""
+    """Returns a link that leads inside when it is made, and outside when others have been made."""
     deep = "/".join(f"n{number}" for number in range(up))
     return zipped(
         ("d/e/c", LINK, f"../../{deep}/{'../' * up}".encode()),
@@ -110,7 +110,7 @@ def slipping(name: str, up: int = 3) -> bytes:
 
 
 def long_ways() -> bytes:
-    """A link whose target is longer than a path may be once it is resolved (CVE-2025-4517)."""
+    """Returns a link whose target is longer than a path may be once it is resolved (CVE-2025-4517)."""
     packed, path, steps = io.BytesIO(), "", "abcdefghijklmnop"
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for step in steps:
@@ -190,7 +190,7 @@ def test_a_file_that_is_not_compressed_as_stated(tmp_path: Path, compression: st
 
 
 def test_a_later_member_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
-    """And is not written through it."""
+    """The later member replaces the earlier one, and is not written through it."""
     links = (member("a"), member("b", tarfile.LNKTYPE, "a"), member("c", tarfile.SYMTYPE, "a"))
     target = unpacked(tarred(*links, member("c", mode=0o600)), "tar", tmp_path)
     assert not (target / "c").is_symlink()
@@ -223,7 +223,7 @@ def test_rights_that_an_archive_gives_to_others_are_left_out(tmp_path: Path) -> 
 @pytest.mark.skipif(not os.access("/dev/full", os.W_OK), reason="nothing here is as a full disk")
 @pytest.mark.parametrize("archive", ["zip", "tar.gz", "gz"])
 def test_a_full_disk_is_a_shortage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archive: str) -> None:
-    """And not the content's fault: a larger machine may have room."""
+    """A full disk is not the content's fault: a larger machine may have room."""
     content = zipped(("a", 0, b"x")) if archive == "zip" else gzip.compress(tarred(member("a")))
     monkeypatch.setattr(Path, "open", lambda *_: io.FileIO("/dev/full", "w"))
     with pytest.raises(OSError, match="No space"):

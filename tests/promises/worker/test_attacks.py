@@ -27,11 +27,8 @@ class Scene:
         self.worker = worker
 
     def run(self, payload: dict[str, Any], expected: str, *scopes: str) -> str:
-        """Has a task run, and another one after it; the log of the first.
-
-        Its claim is renewed in time, or its report would not come; the worker's memory stays small, and the other task
-        is done.
-        """
+        """Runs a task, and another one after it; returns the log of the first. Its claim is renewed in time, or its
+        report would not come; the worker's memory stays small, and the other task is done."""
         task_id, other = self.queue.add(payload, *scopes), self.queue.add(shell("true"))
         assert self.queue.ended(task_id) == expected, self.queue.log(task_id) + self.worker.said
         assert self.queue.ended(other) == "completed"
@@ -137,7 +134,7 @@ def test_processes_without_number(scene: Scene) -> None:
 
 
 def test_an_archive_that_asks_for_gigabytes(scene: Scene) -> None:
-    """Of memory, for the name of a member."""
+    """The archive states gigabytes for the name of a member, which must not be taken of memory."""
     head = bytearray(tarfile.TarInfo("name").tobuf(tarfile.GNU_FORMAT))
     head[124:136], head[156:157] = b"%011o\0" % (4 << 30), tarfile.GNUTYPE_LONGNAME
     head[148:156] = b"%06o\0 " % (sum(head[:148]) + 8 * 32 + sum(head[156:512]))

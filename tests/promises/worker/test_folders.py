@@ -29,7 +29,7 @@ def work(tmp_path: Path) -> WorkDirectory:
 
 
 def run(work: WorkDirectory, cache: str = "a", place: str = "c") -> tuple[Path, bool | str]:
-    """A run with a cache: where that is, and whether it is new."""
+    """Begins a run with a cache; returns where that is, and whether it is new."""
     folder, caches = work.begin("run", {cache: place})
     return folder / place, caches[cache]
 
@@ -49,7 +49,7 @@ def test_a_folder_goes_with_its_run(work: WorkDirectory, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("is_link", [False, True], ids=["", "and replaced by a link"])
 def test_a_folder_that_the_task_has_removed(work: WorkDirectory, tmp_path: Path, is_link: bool) -> None:
-    """Where it is the worker's own user."""
+    """A task that runs as the worker's own user can remove its folder."""
     (tmp_path / "mine").mkdir(mode=0o755)
     (tmp_path / "mine" / "file").touch()
     folder = run(work)[0].parent

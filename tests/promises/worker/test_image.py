@@ -83,7 +83,7 @@ def test_what_the_worker_imports_is_locked_in_the_versions_that_are_tested() -> 
 
 
 def image(folder: Path) -> Path:
-    """What the image has in /opt/worker, except for its own Python and tini."""
+    """Returns what the image has in /opt/worker, except for its own Python and tini."""
     root = folder / "opt"
     subprocess.run([sys.executable, "-m", "venv", str(root / "venv")], check=True)
     pip = [str(root / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet"]
@@ -96,7 +96,7 @@ def image(folder: Path) -> Path:
 
 
 def command(stage: Stage, instruction: str, root: Path) -> list[str]:
-    """An instruction in exec form, as it runs there."""
+    """Returns an instruction in exec form, as it runs there."""
     words = [word.replace("/opt/worker", str(root)) for word in stage.words(instruction)]
     return words[words.index("--") + 1 :] if "--" in words else words
 

@@ -51,7 +51,7 @@ class Site:
 
 @pytest.fixture(scope="module", params=["one user", "task user"])
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    """A worker of each kind, which the tests of this module share."""
+    """Yields a worker of each kind, which the tests of this module share."""
     user = None if request.param == "one user" else User.of(str(2_000_000_000 + 10 * os.getpid() + 1))
     if user is not None and os.getuid() != 0:
         pytest.skip("only root can do something as another user")
@@ -88,7 +88,7 @@ def test_a_task_is_its_user_and_nobody_else(site: Site) -> None:
 
 
 def test_the_token_and_the_claims_credentials(site: Site) -> None:
-    """Of any process, by what the system tells of it."""
+    """A task finds them in no process, by nothing that the system tells of one."""
     script = f"""cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2> $OUT/errors | tr '\\0' '\\n' | grep -a {TOKEN[:-1]}
         grep -aE '{TOKEN[:-1]}.|token-of-the-clai.' /proc/{site.worker.process.pid}/mem; ls -l /proc/$PPID/fd; true"""
     log = site.run(script)
@@ -159,7 +159,7 @@ def test_no_process_outlives_its_task(site: Site, kind: str) -> None:
 
 @needs_python
 def test_what_an_earlier_task_has_left(site: Site) -> None:
-    """Where anybody can leave something: files, and what System V has."""
+    """What a task leaves where anybody can (shared folders, System V's objects) is gone before the next one."""
     code = (
         "import ctypes, os; libc, key = ctypes.CDLL(None), 4711 + os.getuid(); "
         "print('ipc', libc.shmget(key, 9, 0o1666), libc.semget(key, 1, 0o1666), libc.msgget(key, 0o1666))"
@@ -189,7 +189,8 @@ def test_a_cache_without_its_scope(site: Site) -> None:
 
 
 def test_what_is_roots(site: Site) -> None:
-    """By links in its folder and its caches, archives, artifacts, and libraries that its environment names."""
+    """A task reaches nothing of root's by links in its folder and caches, archives, artifacts, or libraries that its
+    environment names."""
     private, cache = site.folder / "private", {"directory": "x/secrets", "cacheName": "trap"}
     caches = "generic-worker:cache:*"
     site.run(f"mv x y && ln -s {private.parent} x; mkdir x/secrets 2> /dev/null; true", caches, mounts=[cache])
@@ -223,7 +224,7 @@ def test_nothing_is_started_with_the_tasks_environment_but_its_commands(site: Si
 
 
 def test_no_signature_is_in_any_log(site: Site) -> None:
-    """Of URLs that fail, or lead nowhere."""
+    """The signatures of URLs that fail or lead nowhere are in no log."""
     site.queue.refused["away"] = 503
     mount = {"file": "a", "content": {"url": "http://me:SECRET@127.0.0.1:9/private?sig=SECRET"}}
     task_id = site.queue.add(shell("true", mounts=[mount], maxRunTime=1))

@@ -38,13 +38,13 @@ class Storage:
         return b"".join(self.blocks[block_id] for block_id in self.listed)
 
     async def create(self, name: str, **request: str) -> dict[str, str]:
-        """createArtifact."""
+        """Answers createArtifact."""
         assert (name, request) == ("log", {"storageType": "azure", "contentType": CONTENT_TYPE})
         self.created += 1
         return {"putUrl": f"{self.url}/blob?sig=a%2Bb", "expires": "2029-01-01T00:00:00.000Z"}
 
     async def put(self, request: web.Request) -> web.Response:
-        """Put Block, Put Block List."""
+        """Answers Put Block and Put Block List."""
         assert request.rel_url.raw_query_string.startswith("sig=a%2Bb&")
         body = await request.read()
         status = self.fails.pop(0) if self.fails else 201

@@ -38,7 +38,7 @@ SCOPES = ["test:mine", "queue:create-artifact:task/0"]
 
 
 def claim_of(root_url: str, *, proxied: bool = False, scopes: Sequence[str] = SCOPES[:1], **more: Any) -> Claim:
-    """A claim, and what comes with it."""
+    """Returns a claim, and what comes with it."""
     claimed = {
         "status": {"taskId": "task"},
         "runId": 0,
@@ -50,7 +50,7 @@ def claim_of(root_url: str, *, proxied: bool = False, scopes: Sequence[str] = SC
 
 
 def renewal(token: str) -> dict[str, Any]:
-    """What a renewal of the claim brings."""
+    """Returns what a renewal of the claim brings."""
     credentials = {"clientId": "task/0", "accessToken": token, "certificate": '{"of": "the task"}'}
     return {"takenUntil": "2100-01-01T00:00:00.000Z", "credentials": credentials}
 
@@ -248,13 +248,13 @@ def test_what_parts_call_is_signed_for_tasks_with_many_scopes(method: str, path:
 
 
 def sign(method: str, url: str) -> Json:
-    """What a process asks for."""
+    """Returns the message by which a process asks for a signature of that call."""
     return {"do": "sign", "method": method, "url": url, "contentType": "application/json"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.1 is the one address of loopback")
 def test_it_is_reached_by_its_own_address_alone(front: Front) -> None:
-    """Not from other machines: any caller would have the task's credentials."""
+    """Other machines do not reach it: any caller would have the task's credentials."""
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", URL(front.url).port), 30)
 

@@ -36,7 +36,7 @@ STOP_SECONDS = 30.0
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeQueue]:
-    """A queue with a worker, which the tests of this module share."""
+    """Yields a queue with a worker, which the tests of this module share."""
     with fake_queue() as queue, working(queue, tmp_path_factory.mktemp("worker")):
         yield queue
 
@@ -191,7 +191,7 @@ async def test_a_process_ends_from_its_first_moment_on(tmp_path: Path, monkeypat
 
 
 def daemon(folder: Path, python: str = sys.executable) -> str:
-    """A script that leaves a daemon behind, which ignores signals, and writes down its id."""
+    """Returns a script that leaves a daemon behind, which ignores signals, and writes down its id."""
     code = f"""
 import os, signal, time
 if os.fork() == 0:
@@ -248,7 +248,7 @@ def test_a_cancelled_task_cleans_up_and_its_log_is_finished(tmp_path: Path) -> N
 
 
 def begun(queue: FakeQueue, folder: Path, **more: Any) -> tuple[str, int]:
-    """A task that runs a daemon by now."""
+    """Returns a task that runs a daemon by now."""
     task_id = queue.add(shell(f"{daemon(folder)}; sleep 60", **more))
     wait(lambda: (folder / "daemon").exists() and (folder / "daemon").read_text(encoding="utf-8").endswith("\n"))
     return task_id, int((folder / "daemon").read_text(encoding="utf-8"))
@@ -395,7 +395,7 @@ def test_a_user_is_told_to_end_by_one_call(user: User, monkeypatch: pytest.Monke
 
 
 def test_a_worker_whose_guard_is_killed_ends_with_a_code_of_its_own(tmp_path: Path) -> None:
-    """Where tasks have no user of their own they can do that."""
+    """Tasks can kill the guard where they have no user of their own."""
     with fake_queue() as queue, working(queue, tmp_path) as worker:
         task_id = queue.add(shell("echo $$; kill -KILL $(ps -o ppid= -p $PPID); sleep 60"))
         another = queue.add(shell("true"))

@@ -41,7 +41,8 @@ PIECES = ["?", "://", "=", "@", "/", "'", " ", "\n", "\0", "é", "x", "a://b@", 
 @example(["://"], 70_000)
 @example(["a://b@", "?"], 50_000)
 def test_it_takes_linear_time_and_has_a_bounded_length(pieces: list[str], count: int) -> None:
-    """Of this thread's processor, so that a busy machine makes no difference. Quadratic time would be minutes."""
+    """The time is that of this thread's processor, so a busy machine makes no difference. Quadratic time would be
+    minutes."""
     text = "".join(pieces) * count
     begun = time.thread_time()
     found, log = lines(text), said(text)

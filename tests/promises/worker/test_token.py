@@ -22,7 +22,7 @@ FILE = "TASKCLUSTER_ACCESS_TOKEN_FILE"
 
 
 def test_how_it_comes(tmp_path: Path) -> None:
-    """By a variable, by a file that is gone afterwards, by a descriptor."""
+    """The token comes by a variable, by a file that is gone afterwards, or by a descriptor."""
     assert access_token({"TASKCLUSTER_ACCESS_TOKEN": TOKEN}, is_user_shared=True) == TOKEN
     assert access_token({}, is_user_shared=True) == ""
     path = tmp_path / "token"
@@ -40,7 +40,7 @@ def test_how_it_comes(tmp_path: Path) -> None:
 
 @pytest.fixture
 def lasting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that the worker cannot remove, as where secrets are mounted."""
+    """Returns a file that the worker cannot remove, as where secrets are mounted."""
 
     def refuse(_: Path) -> None:
         raise PermissionError

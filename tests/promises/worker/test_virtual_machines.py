@@ -148,7 +148,7 @@ def test_no_secret_is_in_what_machines_are_made_from() -> None:
 
 
 def written(folder: Path) -> dict[str, Any]:
-    """The configuration that start-worker.sh writes, with an Azure that is played."""
+    """Returns the configuration that start-worker.sh writes, with an Azure that is played."""
     text = (FOLDER / "start-worker.sh").read_text()
     etc, share, played = folder / "etc", folder / "share", folder / "bin"
     for each in (etc, share, played):

@@ -27,7 +27,7 @@ _WEB, _ROLES = "2025-03-01", "2022-04-01"
 
 
 def site_of(deployment: Deployment) -> str:
-    """The app's id. Raises NotChecked where the environment does not name it."""
+    """Returns the app's id. Raises NotChecked where the environment does not name it."""
     missing = [name for name in VARIABLES if not deployment.environment.get(name)]
     if missing:
         raise NotChecked(f"{', '.join(missing)} not set")
@@ -36,7 +36,7 @@ def site_of(deployment: Deployment) -> str:
 
 
 def web_settings(deployment: Deployment, site: str) -> dict[str, str]:
-    """The app's settings as Azure has them; secrets are references."""
+    """Returns the app's settings as Azure has them; secrets are references."""
     given: dict[str, str] = deployment.arm("POST", f"{site}/config/appsettings/list", _WEB)["properties"]
     return given
 

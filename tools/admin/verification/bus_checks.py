@@ -56,7 +56,7 @@ def topics(deployment: Deployment) -> str:
 
 
 def _own(deployment: Deployment) -> list[str]:
-    """The topics of the app."""
+    """Returns the topics of the app."""
     prefix = deployment.environment.get("TOPIC_PREFIX", "")
     return [f"{prefix}{name}" for name in TOPICS]
 

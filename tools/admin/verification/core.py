@@ -91,7 +91,8 @@ class Deployment:
         return self._undo.enter_context(requests.Session())
 
     def api(self, name: str) -> Any:
-        """The public client, with the environment's credentials. It tries once: a retry would hide a failure."""
+        """Returns the public client, with the environment's credentials. It tries once: a retry would hide a
+        failure."""
         options = {"rootUrl": self.root_url, "credentials": credentials(self.environment), "maxRetries": 0}
         return getattr(taskcluster, name)(options, self.session)
 
@@ -194,7 +195,7 @@ def _transport(connection_string: str) -> dict[str, Any]:
 
 
 def run(deployment: Deployment, checks: Iterable[Check]) -> Iterator[Outcome]:
-    """The outcomes, one by one. A service's error is what it does instead of what is assumed."""
+    """Yields the outcomes, one by one. A service's error is what it does instead of what is assumed."""
     for check in checks:
         began = time.monotonic()
         result, found = _outcome(deployment, check)

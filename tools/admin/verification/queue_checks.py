@@ -46,7 +46,7 @@ def receipts_change(deployment: Deployment) -> None:
 
 
 def receipt_of_the_put(deployment: Deployment) -> None:
-    """Who puts a message may change and remove it without receiving it."""
+    """Checks that whoever puts a message may change and remove it without receiving it."""
     queue = deployment.queue()
     sent = queue.send_message("a", visibility_timeout=60, time_to_live=-1)
     moved = queue.update_message(sent.id, sent.pop_receipt, visibility_timeout=90, content="b")

@@ -63,11 +63,8 @@ class Host:
     """Serves the functions of an app."""
 
     def __init__(self, launch: Launch, config: HostConfig, settings: Mapping[str, str], options: HostOptions) -> None:
-        """To be made in the event loop that it will run in. `launch` starts the app's process, `settings` are the
-        app settings.
-
-        Raises HostError if one of these is wrong.
-        """
+        """Must be called in the event loop that the host will run in. `launch` starts the app's process, `settings` are
+        the app settings. Raises HostError if one of these is wrong."""
         self._config = config
         self._settings = settings
         self._options = options

@@ -146,7 +146,7 @@ class File:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """An expression and everything in it."""
+    """Yields an expression and everything in it."""
     waiting = [expression]
     while waiting:
         each = waiting.pop()

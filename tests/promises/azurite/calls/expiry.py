@@ -47,7 +47,7 @@ async def of_a_group(bench: Bench, *, stays: bool) -> Operations:
         await bench.resolved_due(await bench.completed(taskGroupId=group))
     task_id = await bench.completed(taskGroupId=group, deadline=format_date(end), expires=end - utc_now())
     await bench.resolved_due(task_id)
-    await bench.storage.queues.create(EVENTS_QUEUE)
+    await bench.storage.queues.create_queue(EVENTS_QUEUE)
     due = (end if stays else end + MARGIN) + EXPIRY_GRACE_PERIOD
     hour = due.replace(minute=0, second=0, microsecond=0)
     await ExpiryStore(bench.storage, utc_now).finished_before(hour)

@@ -15,7 +15,7 @@ from tests.promises.simulator.world import POOL
 async def list_groups(bench: Bench) -> Operations:
     for _ in range(3):
         await bench.create(taskGroupId=new_slugid())
-    return await bench.measure(bench.calls.recent_groups.page(start="", limit=3))
+    return await bench.measure(bench.calls.recent_groups.group_page(start="", limit=3))
 
 
 @budget("listTaskGroup of 12, 4 active", "listTaskGroup, a page of which n tasks are active", n=4)
@@ -36,7 +36,7 @@ async def statuses(bench: Bench) -> Operations:
 
 @budget("listTaskQueueStates, one task queue", "listTaskQueueStates", n=1)
 async def list_task_queue_states(bench: Bench) -> Operations:
-    return await bench.measure(bench.calls.task_queue_states.page(start="", limit=100))
+    return await bench.measure(bench.calls.task_queue_states.state_page(start="", limit=100))
 
 
 @budget("listPendingTasks of 5", "listPendingTasks", n=5)
@@ -62,22 +62,22 @@ async def counts(bench: Bench) -> Operations:
 @budget("operations", "operations")
 async def operations(bench: Bench) -> Operations:
     for queue in INTERNAL_QUEUES:
-        await bench.storage.queues.create(queue)
-        await bench.storage.queues.create(poison_queue(queue))
+        await bench.storage.queues.create_queue(queue)
+        await bench.storage.queues.create_queue(poison_queue(queue))
     await bench.calls.gauges.note_waiting()
-    return await bench.measure(bench.process().operations.look())
+    return await bench.measure(bench.process().operations.counts_and_times())
 
 
 @budget("listPoisonMessages", ONE_READ)
 async def list_poison(bench: Bench) -> Operations:
-    await bench.storage.queues.create(poison_queue(INTERNAL_QUEUES[0]))
+    await bench.storage.queues.create_queue(poison_queue(INTERNAL_QUEUES[0]))
     return await bench.measure(bench.calls.operations.given_up(INTERNAL_QUEUES[0]))
 
 
 @budget("health", "health")
 async def health(bench: Bench) -> Operations:
     for queue in INTERNAL_QUEUES:
-        await bench.storage.queues.create(queue)
+        await bench.storage.queues.create_queue(queue)
     return await bench.measure(bench.process().health.findings())
 
 
@@ -89,7 +89,7 @@ async def health(bench: Bench) -> Operations:
 )
 async def health_with_a_stall(bench: Bench) -> Operations:
     for queue in INTERNAL_QUEUES:
-        await bench.storage.queues.create(queue)
+        await bench.storage.queues.create_queue(queue)
     await bench.create()
     await bench.calls.gauges.note_waiting()
     return await bench.measure(bench.process().health.findings())
@@ -104,6 +104,6 @@ async def load_of_waiting(bench: Bench) -> Operations:
 @budget("the gauges of one pool, and which task queues wait", "the gauges of n task queues", n=1)
 async def gauges(bench: Bench) -> Operations:
     for queue in INTERNAL_QUEUES:
-        await bench.storage.queues.create(queue)
+        await bench.storage.queues.create_queue(queue)
     await bench.calls.gauges.note_waiting()  # makes the table
     return await bench.measure(bench.handlers.gauges.note_waiting())

@@ -50,7 +50,7 @@ async def claim_four(bench: Bench) -> Operations:
 @budget("claimWork with xmlMessage", "claimWork … with xmlMessage")
 async def claim_polled(bench: Bench) -> Operations:
     await bench.create()
-    (message,) = await bench.storage.queues.get(pending_queue(POOL, "lowest"), hidden_for=60)
+    (message,) = await bench.storage.queues.get_messages(pending_queue(POOL, "lowest"), hidden_for=60)
     answer = poll_answer(message.text, message.receipt.message_id, message.receipt.pop_receipt)
     return await bench.measure(bench.calls.work.claim_polled(POOL, WORKER, 1, answer, 0))
 

@@ -127,12 +127,12 @@ class Deployment:
         for queue, handle in world._queues().items():
             if not any(message.visible <= self.clock.exact() for message in world.account.messages(queue)):
                 continue
-            for message in await queues.get(queue, count=16, hidden_for=HIDDEN):
+            for message in await queues.get_messages(queue, count=16, hidden_for=HIDDEN):
                 body = json.loads(base64.b64decode(message.text))
                 if queue != EVENTS_QUEUE:
                     world.handled[queue, *(str(body.get(word, "")) for word in ("taskId", "runId", "put"))] += 1
                 if await self._done("handlers", partial(handle, body)):
-                    await queues.delete(queue, message.receipt)
+                    await queues.delete_message(queue, message.receipt)
 
     async def _done(self, role: str, work: Callable[[], Awaitable[object]]) -> bool:
         """Runs a function of the host; returns whether it has come to its end."""

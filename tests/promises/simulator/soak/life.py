@@ -173,7 +173,9 @@ class Life:
             details=details,
         )
         task_id = task.task_id
-        created = await self._of.call(lambda services: services.artifacts.creation.create(task_id, run_id, wanted))
+        created = await self._of.call(
+            lambda services: services.artifacts.creation.create_or_find(task_id, run_id, wanted)
+        )
         if created is None or chance.random() < 0.1:
             return
         if upload is Upload.RELAY:
@@ -226,9 +228,9 @@ class Life:
             lambda services: services.workers.quarantine(pool, worker, until, client_id="soak", info=""),
             lambda services: services.workers.removed(pool, worker, start=""),
             lambda services: services.index.insert(entry),
-            lambda services: services.index.remove(path),
-            lambda services: services.index.remove(SHARED_PATH),
-            lambda services: services.clients.create(f"soak/{task_id}", request, everybody),
+            lambda services: services.index.remove_entry(path),
+            lambda services: services.index.remove_entry(SHARED_PATH),
+            lambda services: services.clients.make_client(f"soak/{task_id}", request, everybody),
             lambda services: self._steal(pool, priority),
         ]
         await of.call(chance.choice(acts))
@@ -237,9 +239,9 @@ class Life:
         """Takes and deletes messages, as somebody with a poll URL may."""
         queue = pending_queue(pool, band)
         queues = self._world.account.connect().queues
-        for message in await queues.get(queue, count=2, hidden_for=300):
+        for message in await queues.get_messages(queue, count=2, hidden_for=300):
             if self._chance.random() < 0.5:
-                await queues.delete(queue, message.receipt)
+                await queues.delete_message(queue, message.receipt)
                 self._of.robbed.add(pool)
 
 
