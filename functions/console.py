@@ -72,9 +72,9 @@ class ConsoleSite:
 
     @classmethod
     def load(cls, folder: Path, sources: Iterable[str], framed: str = "") -> Self:
-        """Read the files. `sources` are origins that the console reads besides its own: storage, the identity
-        provider; `framed` is the latter, which is asked in a hidden frame whether somebody is still signed in.
-        Raises FileNotFoundError if the folder has no page."""
+        """Reads the files. `sources` are origins that the console reads besides its own: storage, the identity
+        provider; `framed` is the latter, which is asked in a hidden frame whether somebody is still signed in. Raises
+        FileNotFoundError if the folder has no page."""
         files = {
             path.relative_to(folder).as_posix(): path.read_bytes()
             for path in sorted(folder.rglob("*"))

@@ -167,7 +167,7 @@ def allowed(address: str, domains: frozenset[str]) -> bool:
 
 
 def mail(notice: Notice, sender: str) -> dict[str, Any]:
-    """Returns the body of Communication Services' call `emails:send`: text alone, which tells nobody who reads it."""
+    """Returns the body of Communication Services' call `emails:send`: plain text, without tracking of readers."""
     return {
         "senderAddress": sender,
         "recipients": {"to": [{"address": notice.address}]},

@@ -37,7 +37,7 @@ def start_server() -> None:
 
 
 def share_server() -> None:
-    """Makes a process that was forked later use it, though it is no child of this one, and cannot be waited for."""
+    """Lets this forked process use the server that its parent started, which is no child of it to be waited for."""
     forkserver._forkserver.ensure_running = lambda: None  # type: ignore[method-assign]
 
 
@@ -74,7 +74,7 @@ class Program:
         self.stderr.close()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Ends the program at once."""
         self._process.kill()
 
     @property
@@ -131,7 +131,7 @@ class Tethered:
         return code
 
     def send_signal(self, sig: int) -> None:
-        """Send it, if the process runs."""
+        """Sends the signal, if the program runs."""
         if self.poll() is None:
             os.kill(self.pid, sig)
 

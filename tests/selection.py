@@ -92,7 +92,7 @@ CASES: Mapping[str, int] = {
 
 TESTS: Mapping[str, int] = {
     "tests/promises/admin/test_verify_planted.py": 2,
-    "tests/promises/console/": 4,
+    "tests/promises/console/": 6,
     "tests/promises/console/test_hostile.py": 1,
     "tests/promises/console/test_openid.py": 3,
     "tests/promises/console/test_operations.py": 1,

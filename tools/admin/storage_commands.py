@@ -245,7 +245,7 @@ async def repaired(findings: list[inspection.Finding], *, repair: bool) -> list[
 
 
 def report(found: dict[str, Any]) -> None:
-    """Show findings; exit code 1 if any is not repaired."""
+    """Shows findings; exit code 1 if any is not repaired."""
     show(found)
     if any(not finding["repaired"] for findings in found.values() for finding in findings):
         raise typer.Exit(1)

@@ -22,7 +22,7 @@ _SIZES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows below a head, in columns as wide as what is in them."""
+    """Prints rows below a head, in columns as wide as what is in them."""
     cells = [list(head), *([plain(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     for row in cells:
@@ -30,7 +30,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def facts(of: Mapping[str, Any]) -> None:
-    """Print names and values, one a line; what is None is left out."""
+    """Prints names and values, one a line; what is None is left out."""
     given = {name: plain(value) for name, value in of.items() if value is not None}
     width = max((len(name) for name in given), default=0)
     for name, value in given.items():
@@ -38,7 +38,7 @@ def facts(of: Mapping[str, Any]) -> None:
 
 
 def printed(value: Any, *, as_json: bool, otherwise: Callable[[Any], None]) -> None:
-    """Print a value as JSON, for programs, or else as people want to read it."""
+    """Prints a value as JSON, for programs, or else as people want to read it."""
     if as_json:
         show(value)
     else:

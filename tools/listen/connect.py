@@ -28,7 +28,7 @@ class Namespace:
     async def clients(self) -> AsyncIterator[tuple[ServiceBusClient, ServiceBusAdministrationClient]]:
         """Yields a client for messages and one for subscriptions, closed at the end.
 
-        Raises ValueError if the connection string cannot be read, or neither is given.
+        Raises ValueError if the connection string cannot be read, or neither it nor a name is given.
         """
         if self.connection_string:
             transport = _transport(self.connection_string)

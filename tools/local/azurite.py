@@ -54,7 +54,7 @@ class Azurite:
         preloads: Sequence[Path] = (),
         accounts: Sequence[str] = (),
     ) -> Self:
-        """Start it and wait until it listens.
+        """Starts it and waits until it listens.
 
         `in_memory` keeps nothing on disk, and is one process, unless the services are to be `apart`; otherwise the
         data lies in the folder `data` and is there again at the next start. `logs` is a folder (default: a temporary
@@ -116,8 +116,8 @@ class Azurite:
         return dict(self._children)
 
     def fail(self, service: str, kind: Fault, status: int = 0, code: str = "") -> None:
-        """Let one of `SERVICES` fail until `heal`: refuse all requests with a status and an error code, cut their
-        connections, or carry them out and lose the answers."""
+        """Lets one of `SERVICES` fail until `heal`: it refuses all requests with a status and an error code, cuts their
+        connections, or carries them out and loses the answers."""
         fault = {"port": self.ports[service], "kind": kind, "status": status, "code": code}
         self._children[service].tell(json.dumps(fault))
 
@@ -126,7 +126,7 @@ class Azurite:
         self.fail(service, "none")
 
     def stop(self) -> None:
-        """End the processes, and wait until they have gone; data in a folder is written out."""
+        """Ends the processes, and waits until they have gone; data in a folder is written out."""
         for child in self._children.values():
             child.terminate()
         self._cleanup.close()

@@ -76,7 +76,7 @@ class Step:
 
 
 def set_up(root: Path, steps: Sequence[Step]) -> None:
-    """Run the steps that are not done; wait for another process that is at it. Raises SetupError."""
+    """Runs the steps that are not done; waits for another process that is at it. Raises SetupError."""
     if all(step.is_done(root) for step in steps):
         return
     lock_path = root / ".local" / "setup.lock"
@@ -110,7 +110,7 @@ def _run_after(before: Sequence[Future[None]], title: str, step: Step, root: Pat
 
 
 def install_python_packages(root: Path) -> None:
-    """Make .venv, unless there is one with a fitting Python, and install the locked packages into it."""
+    """Makes .venv, unless there is one with a fitting Python, and installs the locked packages into it."""
     venv = root / ".venv"
     if not _is_usable(venv / "bin" / "python"):
         missing = [module for module in ("venv", "ensurepip") if importlib.util.find_spec(module) is None]
@@ -175,13 +175,13 @@ def python_build() -> str:
 
 
 def install_node_packages(root: Path) -> None:
-    """Install the locked npm packages into tools/node_modules."""
+    """Installs the locked npm packages into tools/node_modules."""
     check_node()
     run_quietly(["npm", "ci", "--no-audit", "--no-fund"], root / "tools")
 
 
 def install_console_libraries(root: Path) -> None:
-    """Copy the console's libraries out of tools/node_modules."""
+    """Copies the console's libraries out of tools/node_modules."""
     run_quietly([str(root / ".venv" / "bin" / "python"), "-m", "tools.local.console_vendor"], root)
 
 
@@ -209,7 +209,7 @@ def how_to_install(debian_package: str, otherwise: str) -> str:
 
 
 def run_quietly(command: Sequence[str], root: Path) -> None:
-    """Run a long command, showing for how long and its latest line of output; more only if it fails (SetupError)."""
+    """Runs a long command, showing for how long and its latest line of output; more only if it fails (SetupError)."""
     lines: list[str] = []
     with subprocess.Popen(
         list(command), cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
@@ -325,7 +325,7 @@ STEPS = (
 
 
 def main() -> None:
-    """Set up, then become `tools.local.cli`, with the same process id, so that signals reach it."""
+    """Sets up, then becomes `tools.local.cli`, with the same process id, so that signals reach it."""
     try:
         require("node")
         if not all(step.is_done(ROOT) for step in STEPS):

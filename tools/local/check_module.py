@@ -11,7 +11,7 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the module named by the first argument as `python -m` would."""
+    """Runs the module named by the first argument as `python -m` would."""
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     module = sys.argv[1]

@@ -20,7 +20,7 @@ POLL_SECONDS = 0.02
 
 
 class ChildError(RuntimeError):
-    """A child process ended early, or did not get ready in time; the message holds the end of its log."""
+    """A child process ended early or did not get ready, with the end of its log; or what it would serve is served."""
 
 
 class Process(Protocol):
@@ -45,7 +45,7 @@ class Process(Protocol):
         ...
 
     def send_signal(self, sig: int) -> None:
-        """Send the signal if the process runs."""
+        """Sends the signal if the process runs."""
         ...
 
 
@@ -88,7 +88,7 @@ class Child:
         cwd: Path | None = None,
         stop_signal: signal.Signals = signal.SIGTERM,
     ) -> Self:
-        """Start `argv` in a session of its own (a Ctrl-C reaches only the parent, which ends it in order).
+        """Starts `argv` in a session of its own (a Ctrl-C reaches only the parent, which ends it in order).
 
         `env` is added to this process's environment; the output is appended to `log`.
         Raises OSError if the program cannot be started.
@@ -114,7 +114,7 @@ class Child:
             return file.read().decode(errors="replace")
 
     def wait_for(self, pattern: str, timeout: float) -> re.Match[str]:
-        """Wait up to `timeout` seconds until the output matches the regular expression.
+        """Waits up to `timeout` seconds until the output matches the regular expression.
 
         Raises ChildError if the process ends first or the time is over; the process is left as it is.
         """
@@ -142,7 +142,7 @@ class Child:
             return None
 
     def terminate(self) -> None:
-        """Ask the process to end. A second call sends nothing: many programs exit at once on a second signal."""
+        """Asks the process to end. A second call sends nothing: many programs exit at once on a second signal."""
         if not self._asked_to_end and self.poll() is None:
             self._asked_to_end = True
             self._process.send_signal(self._stop_signal)
@@ -154,11 +154,11 @@ class Child:
         self._process.stdin.flush()
 
     def kill(self) -> None:
-        """End the process, and what it started in its group, at once, and wait until it has gone."""
+        """Ends the process, and what it started in its group, at once, and waits until it has gone."""
         self.stop(grace=0)
 
     def stop(self, grace: float = 10) -> None:
-        """Ask the process to end; after `grace` seconds, end it. What it left behind in its group ends with it."""
+        """Asks the process to end; after `grace` seconds, ends it. What it left behind in its group ends with it."""
         if self.poll() is None:
             if grace > 0:
                 self.terminate()

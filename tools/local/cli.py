@@ -167,7 +167,7 @@ def demo(
     port: Port = DEFAULT_PORT,
     stay: Annotated[bool, typer.Option("--stay", help="Keep the stack afterwards, until Ctrl-C.")] = False,
 ) -> None:
-    """Show it all, on a stack of its own. Workers come and go; tasks complete, fail, are retried and expire."""
+    """Show the main job, on a stack made for it. Workers come and go; tasks complete, fail, are retried and expire."""
     from tools.local import demo as main_job
 
     sys.exit(main_job.main(port, stay=stay))

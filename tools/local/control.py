@@ -31,7 +31,7 @@ def fail(text: str) -> NoReturn:
 
 
 def down(port: int) -> None:
-    """End the stack on this port by the ids of its own processes, checked by their start times."""
+    """Ends the stack on this port by the ids of its own processes, checked by their start times."""
     running = StackState.load(port)
     if running is None:
         say(f"No stack runs on port {port}{_ended_by_itself(port)}.")
@@ -46,7 +46,7 @@ def down(port: int) -> None:
 
 
 def restart_host(port: int) -> None:
-    """End each host; its supervisor starts it again. Returns when all are back."""
+    """Ends each host; its supervisor starts it again. Returns when all are back."""
     before = running(port)
     hosts = {name: process for name, process in before.children.items() if name.startswith("host-")}
     if not hosts:
@@ -72,7 +72,7 @@ def running(port: int) -> StackState:
 
 
 def logs(port: int, *, follow: bool, lines: int) -> None:
-    """Print the last lines of each log, and with `follow` what is added, until Ctrl-C."""
+    """Prints the last lines of each log, and with `follow` what is added, until Ctrl-C."""
     files = _log_files(port)
     if not files:
         fail(f"there are no logs of a stack on port {port}")

@@ -166,7 +166,7 @@ class Demo:
         return [f"{name} {text}" for name, text in judged.items() if text]
 
     async def _look(self, queue: taskcluster.aio.Queue) -> None:
-        """Read the status of each task that has not resolved, and say what changed."""
+        """Reads the status of each task that has not resolved, and says what changed."""
         for example in EXAMPLES:
             before = self._statuses.get(example.name)
             if before is not None and is_resolved(before):
@@ -222,7 +222,7 @@ def _address(stack: Stack) -> str:
 
 
 def _stay(stack: Stack, console: Console) -> None:
-    """Keep the stack until a signal comes. Raises ChildError if it breaks down."""
+    """Keeps the stack until a signal comes. Raises ChildError if it breaks down."""
     port = stack.options.ports.api
     console.print(
         f"The stack stays until Ctrl-C. Its console, within a minute (later: {hint('ui', port)}): {_address(stack)}",
@@ -235,7 +235,7 @@ def _stay(stack: Stack, console: Console) -> None:
 
 
 def main(port: int, *, stay: bool = False) -> int:
-    """Run the demo on this port; 0 only if everything ended as it should. `stay`: the stack runs on until Ctrl-C."""
+    """Runs the demo on this port; 0 only if everything ended as it should. `stay`: the stack runs on until Ctrl-C."""
     console = Console()
     wanted = options(
         port, subscriptions=(SUBSCRIPTION,), in_memory=True, times={"take": TAKE_SECONDS}, app_settings=SHORT_TIMES

@@ -26,7 +26,7 @@ class EventCounter:
         return Counter(topic for topic, _ in self._seen)
 
     async def wait_for(self, expected: Counter[str], seconds: float) -> bool:
-        """Wait until the counts are these. Returns False if they are not after so many seconds."""
+        """Waits until the counts are these. Returns False if they are not after so many seconds."""
         async with self._news:
             try:
                 await asyncio.wait_for(self._news.wait_for(lambda: self.counts == expected), seconds)
@@ -35,7 +35,7 @@ class EventCounter:
         return True
 
     async def run(self) -> None:
-        """Receive until cancelled."""
+        """Receives until cancelled."""
         async with ServiceBusClient.from_connection_string(self._connection_string) as client:
             await asyncio.gather(*(self._receive(client, topic) for topic in self._topics))
 

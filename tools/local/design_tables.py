@@ -77,7 +77,7 @@ def written(text: str) -> str:
 
 
 def main() -> None:
-    """Write the document."""
+    """Writes the document."""
     DOCUMENT.write_text(written(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -51,7 +51,7 @@ def linked_files(root: Path) -> set[Path]:
 
 
 def lay_out(root: Path, source: Path, revision: str) -> None:
-    """Copy pages and pictures into a new folder, with links to other files leading to the web."""
+    """Copies pages and pictures into a new folder, with links to other files leading to the web."""
     shutil.rmtree(source, ignore_errors=True)
     known = pages(root)
     for page in known:

@@ -44,7 +44,7 @@ def document() -> str:
 
 
 def main() -> None:
-    """Write the file."""
+    """Writes the file."""
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(document(), encoding="utf-8")
 

@@ -23,7 +23,7 @@ _PYTHON = "languageWorkers__python__defaultExecutablePath"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the suite, or what the arguments name for pytest; pytest's exit code. Ends with a message if it cannot."""
+    """Runs the suite, or what the arguments name for pytest; pytest's exit code. Ends with a message if it cannot."""
     if shutil.which(core_tools.PROGRAM) is None:
         fail(core_tools.MISSING)
     python = python313.find()

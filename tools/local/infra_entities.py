@@ -31,7 +31,7 @@ def document() -> str:
 
 
 def main() -> None:
-    """Write the file."""
+    """Writes the file."""
     FILE.write_text(document(), encoding="utf-8")
 
 

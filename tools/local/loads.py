@@ -63,7 +63,7 @@ def functions(
 
 
 def main() -> int:
-    """Import this checkout with the settings on standard input, as `az functionapp config appsettings list` prints
+    """Imports this checkout with the settings on standard input, as `az functionapp config appsettings list` prints
     them."""
     try:
         given: Any = json.load(sys.stdin)

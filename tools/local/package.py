@@ -61,7 +61,7 @@ class Package:
 def make(
     output: Path, *, dependencies: bool = True, python: Path | None = None, root: Path = ROOT, app: App = QUEUE
 ) -> Package:
-    """Write the package of an app into a folder, with a bill of materials if it holds the dependencies.
+    """Writes the package of an app into a folder, with a bill of materials if it holds the dependencies.
 
     `python` is a Python 3.13 with pip (default: one that is found). Raises PackageError.
     """

@@ -89,7 +89,7 @@ def problems(root: Path = ROOT, *, tag: str = "", published_by: str = "") -> Ite
 
 
 def check(tag: str) -> int:
-    """Print what keeps this commit from being released; the exit code is 0 if nothing does."""
+    """Prints what keeps this commit from being released; the exit code is 0 if nothing does."""
     found = list(problems(tag=tag, published_by=os.environ.get("GITHUB_REPOSITORY", "")))
     for problem in found:
         print(f"./dev release: {problem}", file=sys.stderr)
@@ -111,7 +111,7 @@ def notes(root: Path = ROOT, *, worker_image: str = "") -> str:
 
 
 def pin_images(root: Path = ROOT, digest_of: Callable[[str], str] | None = None) -> list[str]:
-    """Write the digest behind each image that has none; returns what was pinned. Needs docker with buildx.
+    """Writes the digest behind each image that has none; returns what was pinned. Needs docker with buildx.
 
     Raises NoDigestError if docker is missing or the registry does not answer; earlier files are written by then.
     """
@@ -131,7 +131,7 @@ def pin_images(root: Path = ROOT, digest_of: Callable[[str], str] | None = None)
 
 
 def set_repository(address: str, root: Path = ROOT) -> list[str]:
-    """Say in every file which repository this is; returns the files that changed. `address` is of the form https://HOST/OWNER/NAME."""
+    """Says in every file which repository this is (https://HOST/OWNER/NAME); returns the files that changed."""
     new = address.rstrip("/").removesuffix(".git")
     old = re.compile(re.escape(repository(root)) + r"(?![\w.-])")
     if not re.fullmatch(r"https://[\w.-]+/[\w.-]+/[\w.-]+", new):

@@ -34,7 +34,7 @@ def options(port: int, *, hosts: int = 1, **more: Any) -> StackOptions:
 
 
 def up(wanted: StackOptions, *, with_parent: bool = True) -> None:
-    """Run a stack until a signal comes, the process that started this one has gone, or a part fails."""
+    """Runs a stack until a signal comes, the process that started this one has gone, or a part fails."""
     port = wanted.ports.api
     if with_parent:
         end_with_parent()
@@ -52,7 +52,7 @@ def up(wanted: StackOptions, *, with_parent: bool = True) -> None:
 
 
 def up_detached(wanted: StackOptions) -> None:
-    """Start a stack in a process of its own and return when it is ready."""
+    """Starts a stack in a process of its own and returns when it is ready."""
     port = wanted.ports.api
     if StackState.load(port) is not None:
         fail(already_runs(wanted))
@@ -128,7 +128,7 @@ def interruptible() -> Iterator[None]:
 
 
 def end_with_parent() -> None:
-    """End this process in order when its parent ends: the process that started it cannot end it any more."""
+    """Ends this process in order when its parent ends: the process that started it cannot end it any more."""
     parent = os.getppid()
 
     def watch() -> None:

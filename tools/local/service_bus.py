@@ -47,7 +47,7 @@ class ServiceBus:
         logs: Path | None = None,
         **settings: float,
     ) -> Self:
-        """Start the broker and wait until it listens.
+        """Starts the broker and waits until it listens.
 
         `subscriptions` are declared on every topic, for all of its messages. `port` 0 takes any free one. `logs` is
         a folder (default: a temporary one). `settings` are the broker's other keys, for example `lockSeconds`.
@@ -85,18 +85,18 @@ class ServiceBus:
         return self._request("GET", "/state")
 
     def add_topic(self, topic: Topic) -> None:
-        """Declare a topic. Raises ControlError if it exists or is malformed."""
+        """Declares a topic. Raises ControlError if it exists or is malformed."""
         self._request("POST", "/topics", _topic(topic, ()))
 
     def add_subscription(self, topic: str, name: str, **settings: Any) -> None:
-        """Declare a subscription; `settings` are keys of a subscription, for example `rules`.
+        """Declares a subscription; `settings` are keys of a subscription, for example `rules`.
 
         Raises ControlError if the topic does not exist, or the subscription exists or is malformed.
         """
         self._request("POST", "/subscriptions", {"topic": topic, "name": name, **settings})
 
     def pause(self) -> None:
-        """Leave sends without an answer until `resume`; they are taken then, oldest first."""
+        """Leaves sends without an answer until `resume`; they are taken then, oldest first."""
         self._request("POST", "/pause")
 
     def resume(self) -> None:
@@ -113,7 +113,7 @@ class ServiceBus:
         message_id: str | None = None,
         stored: bool = False,
     ) -> None:
-        """Answer sends with an error, until `accept`.
+        """Answers sends with an error, until `accept`.
 
         The fault hits every `every`-th send to `topic` (None: to any topic), at most `count` sends, and with
         `message_id` only sends that include this message. With `stored` the messages are stored all the same, as when
@@ -122,11 +122,11 @@ class ServiceBus:
         self._set_fault("reject", every, count, topic, stored, condition=condition, messageId=message_id)
 
     def return_unsettled(self, outcome: Literal["release", "modify"], *, count: int | None = None) -> None:
-        """Answer sends with an outcome that is neither acceptance nor refusal, and take nothing; until `accept`."""
+        """Answers sends with an outcome that is neither acceptance nor refusal, and takes nothing; until `accept`."""
         self._set_fault(outcome, 1, count, None, stored=False)
 
     def drop(self, *, every: int = 1, count: int | None = None, topic: str | None = None, stored: bool = False) -> None:
-        """Cut the connection instead of answering sends; otherwise as `refuse`."""
+        """Cuts the connection instead of answering sends; otherwise does as `refuse`."""
         self._set_fault("drop", every, count, topic, stored)
 
     def accept(self) -> None:
@@ -144,12 +144,12 @@ class ServiceBus:
         self._request("POST", "/close-connections", {"condition": condition} if condition else {})
 
     def go_away(self) -> None:
-        """Refuse new connections and cut those that are open; what is stored stays, until `come_back`."""
+        """Refuses new connections and cuts those that are open; what is stored stays, until `come_back`."""
         self._request("POST", "/stop-listening")
         self._request("POST", "/close-connections", {})
 
     def come_back(self) -> None:
-        """Listen again, on the same port."""
+        """Listens again, on the same port."""
         self._request("POST", "/listen")
 
     def reset(self) -> None:
@@ -157,16 +157,16 @@ class ServiceBus:
         self._request("POST", "/reset")
 
     def kill(self) -> None:
-        """End the broker at once, as a crash does; what was stored is lost."""
+        """Ends the broker at once, as a crash does; what was stored is lost."""
         self.child.kill()
 
     def restart(self) -> None:
-        """Start a broker that was killed again, empty, on the same port, with the topics that `start` was given."""
+        """Starts a broker that was killed again, empty, on the same port, with the topics that `start` was given."""
         self._config["amqpPort"] = self.port
         self._start_child()
 
     def stop(self) -> None:
-        """End the broker and wait until it has gone."""
+        """Ends the broker and waits until it has gone."""
         self.child.stop(grace=5)
         self._cleanup.close()
 

@@ -107,7 +107,7 @@ def deployed() -> str:
 
 
 def main() -> None:
-    """Write the files."""
+    """Writes the files."""
     DOCUMENT.write_text(settings_table(), encoding="utf-8")
     EXAMPLE.write_text(example(), encoding="utf-8")
     DEPLOYED.write_text(deployed(), encoding="utf-8")

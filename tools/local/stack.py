@@ -119,7 +119,7 @@ class Stack:
 
     @classmethod
     def start(cls, options: StackOptions, say: Callable[[str], None] = lambda _: None) -> Self:
-        """Start everything and wait until the hosts answer.
+        """Starts everything and waits until the hosts answer.
 
         Raises PortTakenError, AppSettingsError or ChildError (a part did not start; its last output is in the
         message); nothing is left running then.
@@ -201,13 +201,13 @@ class Stack:
         return next((app for forking in _children(pid) for app in _children(forking)), None)
 
     def start_host(self, place: Place | None = None) -> None:
-        """Start a host (default: that on the API's port) and wait until it answers. Raises ChildError."""
+        """Starts a host (default: that on the API's port) and waits until it answers. Raises ChildError."""
         with self._lock:
             self._launch([self.options.ports.api if place is None else place])
             self._save_state()
 
     def stop_host(self, place: Place | None = None, *, kill: bool = False, grace: float = HOST_STOP_SECONDS) -> None:
-        """End a host, in order or at once; unless supervised, it stays away until started again."""
+        """Ends a host, in order or at once; unless supervised, it stays away until started again."""
         with self._lock:
             self._hosts.pop(self.options.ports.api if place is None else place).stop(0 if kill else grace)
 
@@ -219,14 +219,14 @@ class Stack:
             self.start_host(port)
 
     def stop_hosts(self) -> None:
-        """End all hosts, in order."""
+        """Ends all hosts, in order."""
         for child in self._hosts.values():
             child.terminate()
         for place in self.places:
             self.stop_host(place, grace=HOST_END_SECONDS)
 
     def supervise(self, stop: threading.Event, say: Callable[[str], None]) -> None:
-        """Watch over the stack until `stop` is set. Raises ChildError when a part ends that cannot be replaced."""
+        """Watches over the stack until `stop` is set. Raises ChildError when a part ends that cannot be replaced."""
         while not stop.wait(WATCH_SECONDS):
             for child in (*self.azurite.children.values(), self.service_bus.child):
                 if child.poll() is not None:
@@ -246,7 +246,7 @@ class Stack:
             supervision.result()
 
     def stop(self) -> None:
-        """End everything, the hosts first, and forget the state."""
+        """Ends everything, the hosts first, and forgets the state."""
         self._cleanup.close()
 
     def __enter__(self) -> Self:
@@ -258,7 +258,7 @@ class Stack:
         self.stop()
 
     def _bring_back(self, say: Callable[[str], None]) -> None:
-        """Start every host again that has ended, all at once: they may have ended together."""
+        """Starts every host again that has ended, all at once: they may have ended together."""
         with self._lock:
             ended = {place: code for place, child in self._hosts.items() if (code := child.poll()) is not None}
             if not ended:
@@ -274,7 +274,7 @@ class Stack:
             say(f"the host {_named(place)} is back")
 
     def _is_back(self, host: Child) -> bool:
-        """Wait until the host responds. Returns False if it ended before: storage may refuse what it asks for.
+        """Waits until the host responds. Returns False if it ended before: storage may refuse what it asks for.
 
         Raises ChildError if it cannot start.
         """
@@ -288,7 +288,7 @@ class Stack:
         return True
 
     def _launch(self, places: Sequence[Place]) -> list[str]:
-        """Start hosts side by side and wait for all; a host that fails leaves itself in its log only.
+        """Starts hosts side by side and waits for all; a host that fails leaves itself in its log only.
 
         Returns the names of the app's functions that no HTTP request triggers.
         """
@@ -329,7 +329,7 @@ class Stack:
 
 
 def _wait_for(host: Child) -> list[str]:
-    """Wait until a host takes requests; the names of its functions that no request triggers. Raises ChildError."""
+    """Waits until a host takes requests; returns the functions that no request triggers. Raises ChildError."""
     count, names = host.wait_for(HOST_READY, HOST_READY_SECONDS).groups()
     if int(count) == 0:
         raise ChildError(f"{host.name} serves no function:\n{host.tail()}")
@@ -370,7 +370,7 @@ def _start_azurite(options: StackOptions) -> Azurite:
 
 
 def let_pages_read_artifacts(connection_string: str) -> None:
-    """Allow scripts of any site to read blobs by signed URLs, as the templates do in Azure."""
+    """Allows scripts of any site to read blobs by signed URLs, as the templates do in Azure."""
     shown = ["content-length", "content-range", "content-type", "content-encoding"]
     rule = CorsRule(
         ["*"],

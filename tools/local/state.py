@@ -31,7 +31,7 @@ class ProcessIdentity:
         return _start_time(self.pid) == self.started
 
     def signal(self, number: int) -> bool:
-        """Send a signal to this very process. Returns False if it has gone."""
+        """Sends a signal to this very process. Returns False if it has gone."""
         if not self.is_running():
             return False
         try:

@@ -24,7 +24,7 @@ def _end_with_parent() -> None:
 
 
 def main() -> None:
-    """Run the module named by the first argument as `python -m` would."""
+    """Runs the module named by the first argument as `python -m` would."""
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     threading.Thread(target=_end_with_parent, name="tether", daemon=True).start()

@@ -33,7 +33,7 @@ def address(port: int, environment: Mapping[str, str], now: datetime) -> str:
 
 
 def main(port: int, *, show: bool) -> None:
-    """Print the address, and open it if `show` and there is a desktop; ends with a message if no stack runs."""
+    """Prints the address, and opens it if `show` and there is a desktop; ends with a message if no stack runs."""
     stack = control.running(port)
     if not any(name.startswith("host-") for name in stack.children):
         control.fail(f"the stack on port {port} was started without a host: sign in with what ./dev env prints")

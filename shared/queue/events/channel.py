@@ -276,7 +276,7 @@ class Channel:
             return await Link.open(self._make_sender())
 
     def _discard(self) -> None:
-        """Forget the link, so that the next send opens another. One that is still being opened is kept."""
+        """Forgets the link, so that the next send opens another. One that is still being opened is kept."""
         opening = self._opening
         if opening is None or not opening.done():
             return

@@ -44,7 +44,7 @@ class Exchange(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArtifactEvent:
-    """What an artifact-created message says of the artifact."""
+    """An artifact as its artifact-created message has it, and its version, which the message does not show."""
 
     storage_type: str
     name: str

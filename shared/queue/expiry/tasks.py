@@ -140,7 +140,7 @@ class TaskExpiry:
         return some_stay
 
     async def _delete_contents(self, task_id: str, rows: Sequence[Row]) -> None:
-        """Deletes the blobs of a task's artifacts. If one cannot be, the others' rows go, and its failure is raised."""
+        """Deletes the blobs of a task's artifacts. If some cannot be, deletes the rows of the others and raises."""
         failed = await self._delete_blobs(task_id, rows)
         if failed:
             first, end = keys.ARTIFACTS

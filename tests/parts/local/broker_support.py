@@ -19,14 +19,14 @@ def client(bus: ServiceBus, **options: Any) -> ServiceBusClient:
 
 
 def new_topic(bus: ServiceBus, *subscriptions: Mapping[str, Any], **settings: Any) -> str:
-    """Declare a topic of a test's own, with subscription `s` unless others are given; returns its name."""
+    """Declares a topic of a test's own, with subscription `s` unless others are given; returns its name."""
     name = f"test-{uuid.uuid4().hex}"
     bus.add_topic({"name": name, "subscriptions": list(subscriptions) or [{"name": "s"}], **settings})
     return name
 
 
 def send(service_bus: ServiceBusClient, topic: str, *messages: ServiceBusMessage | str) -> None:
-    """Send messages, one at a time."""
+    """Sends messages, one at a time."""
     with service_bus.get_topic_sender(topic) as sender:
         for message in messages:
             sender.send_messages(message if isinstance(message, ServiceBusMessage) else ServiceBusMessage(message))

@@ -27,7 +27,7 @@ def service_bus() -> Iterator[ServiceBus]:
 
 @pytest.fixture
 def quick_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the sync SDK's naps while it opens and closes links, which take a second per link and test nothing.
+    """Shortens the sync SDK's naps while it opens and closes links, which take a second per link and test nothing.
 
     What it sends and receives stays the same; the tests of faults and of the asynchronous SDK go without this.
     """
@@ -53,7 +53,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def interpreter(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Makes a fresh environment that has only what the local host needs besides the package, which is a server."""
+    """Makes a fresh environment with a web server alone: all that the host needs beside the package; its Python."""
     folder = tmp_path_factory.mktemp("venv")
     subprocess.run([str(PYTHON), "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"

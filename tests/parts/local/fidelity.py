@@ -143,7 +143,7 @@ class LibrarySide:
         return found
 
     async def run(self, stimulus: Document) -> Document:
-        """Invoke a function through the library."""
+        """Invokes a function through the library."""
         spy = Spy()
         spy.result = stimulus["result"]
         name = stimulus["function"]
@@ -178,7 +178,7 @@ class HostSide:
         }
 
     async def run(self, stimulus: Document) -> Document:
-        """Invoke a function through the local host."""
+        """Invokes a function through the local host."""
         spy = Spy()
         spy.result = stimulus["result"]
         function = self._functions[stimulus["function"]]

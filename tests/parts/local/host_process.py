@@ -49,7 +49,7 @@ class HostProcess:
 def running_host(
     azurite: Azurite, folder: Path, *arguments: str, queue: str | None = None, app: Path = ECHO, **settings: str
 ) -> Iterator[HostProcess]:
-    """Run an app on any free port; `settings` are further environment variables."""
+    """Runs an app on any free port; `settings` are further environment variables."""
     name = queue or f"sample-{uuid.uuid4().hex[:12]}"
     with launched(azurite, folder, *arguments, queue=name, app=app, **settings) as child:
         port = int(child.wait_for(READY, READY_SECONDS)[1])
@@ -96,7 +96,7 @@ def launched(
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Wait until the condition is true; fails with `what` otherwise."""
+    """Waits until the condition is true; fails with `what` otherwise."""
     give_up = time.monotonic() + WAIT_SECONDS
     while not condition():
         assert time.monotonic() < give_up, f"not within {WAIT_SECONDS} s: {what}"

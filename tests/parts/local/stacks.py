@@ -45,7 +45,7 @@ def free_ports(hosts: int = 1) -> Ports:
 
 
 def reserve(port: int) -> bool:
-    """Lock the ports from this one on for the rest of the process; False if they are locked already."""
+    """Locks the ports from this one on for the rest of the process; False if they are locked already."""
     folder = Path(tempfile.gettempdir()) / f"taskcluster-queue-test-ports-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     lock = os.open(folder / str(port), os.O_CREAT | os.O_RDWR)  # the end of the process closes it
@@ -58,7 +58,7 @@ def reserve(port: int) -> bool:
 
 
 def wait(condition: Callable[[], bool], seconds: float = 15) -> None:
-    """Wait until the condition holds; fails if it does not in time."""
+    """Waits until the condition holds; fails if it does not in time."""
     give_up = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < give_up, "the condition was not met in time"

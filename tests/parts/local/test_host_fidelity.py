@@ -54,7 +54,7 @@ def python() -> Path:
 
 
 def observe(interpreter: Path, side: str, app: Path, stimuli: Sequence[Document], settings: Mapping[str, str]) -> Any:
-    """Run one side of the comparison in a process of its own."""
+    """Runs one side of the comparison in a process of its own."""
     done = subprocess.run(
         [str(interpreter), "-W", "error", "-m", "tests.parts.local.fidelity", side, str(app)],
         input=json.dumps(stimuli),

@@ -55,7 +55,7 @@ class WorkerLibrary:
         return self._infos[self._metadata[name].function_id]
 
     def replace(self, name: str, call: Callable[..., Any]) -> None:
-        """Let the library call something else in place of the function; async or not as the function is."""
+        """Lets the library call something else in place of the function; async or not as the function is."""
         identifier = self._metadata[name].function_id
         self._infos[identifier] = self._infos[identifier]._replace(func=call)
 

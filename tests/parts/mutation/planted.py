@@ -178,7 +178,7 @@ class Planting:
 
 
 def report(bugs: list[Bug], fates: Mapping[str, str]) -> None:
-    """Print how many bugs of each kind are caught."""
+    """Prints how many bugs of each kind are caught."""
     kinds = Counter(bug.kind for bug in bugs)
     caught = Counter(bug.kind for bug in bugs if fates[bug.name].startswith(FAILED))
     print("\n" + "\n".join(f"{kind}: {caught[kind]} of {count} are caught" for kind, count in kinds.items()))

@@ -123,7 +123,7 @@ class Simulation:
 
 
 def explore(scenario: Callable[[Simulation], None], *, limit: int = 10_000, yield_after: bool = False) -> int:
-    """Run the scenario once for every order of its requests; returns how many there are.
+    """Runs the scenario once for every order of its requests; returns how many there are.
 
     Raises TooManyOrders beyond `limit`. A failure carries the choices that lead to it (`Simulation.scripted`).
     """
@@ -146,7 +146,7 @@ def explore(scenario: Callable[[Simulation], None], *, limit: int = 10_000, yiel
 
 
 def sample(scenario: Callable[[Simulation], None], seeds: Iterable[int], *, yield_after: bool = False) -> None:
-    """Run the scenario once for each seed. A failure names its seed (`Simulation.seeded`)."""
+    """Runs the scenario once for each seed. A failure names its seed (`Simulation.seeded`)."""
     for seed in seeds:
         try:
             scenario(Simulation.seeded(seed, yield_after=yield_after))
@@ -194,7 +194,7 @@ class _SimulationLoop(asyncio.BaseEventLoop):
         return not self._scheduled or self._scheduled[0].when() > self.time() + self._clock_resolution
 
     def wind_up(self) -> None:
-        """Cancel the tasks that are left over, wait for their end, and close."""
+        """Cancels the tasks that are left over, waits for their end, and closes."""
         try:
             if left := asyncio.all_tasks(self):
                 for task in left:

@@ -221,7 +221,7 @@ class ReducedSimulation(Simulation):
 
 
 def explore_distinct(scenario: Callable[[Simulation], None], *, limit: int = 20_000, in_order: bool = False) -> int:
-    """Run the scenario once for every order that makes a difference; returns how many there are.
+    """Runs the scenario once for every order that makes a difference; returns how many there are.
 
     Some runs are begun and given up; all of them count for `limit`, beyond which TooManyOrders is raised.
     A failure carries the choices that lead to it (`ReducedSimulation`).

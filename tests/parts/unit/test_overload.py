@@ -39,7 +39,7 @@ class Arriving:
 
 @dataclass
 class Door:
-    """Calls that arrive at a load, each of which is under way until it is told to end."""
+    """Lets calls arrive at a `Load`, and notes which it admits: each is under way until it is told to end."""
 
     load: Load
     admitted: list[str | None] = field(default_factory=list)

@@ -102,7 +102,7 @@ class Watch:
     """A page makes some sixty, and to hear of each costs a seventh of its CPU."""
 
     def follow(self, context: BrowserContext) -> None:
-        """Watch the pages of a context. They tell of what their policy forbids: `watched`."""
+        """Watches the pages of a context. They tell of what their policy forbids: `watched`."""
         context.on("console", self._message)
         context.on("weberror", self._uncaught)
         context.on("dialog", self._dialog)
@@ -110,7 +110,7 @@ class Watch:
             context.on("request", self._request)
 
     def leave(self, context: BrowserContext) -> None:
-        """Watch it no longer."""
+        """Stops watching the pages of a context."""
         context.remove_listener("console", self._message)
         context.remove_listener("weberror", self._uncaught)
         context.remove_listener("dialog", self._dialog)

@@ -42,7 +42,7 @@ class Scene:
     def create(
         self, name: str, needs: Sequence[str] = (), task_id: str | None = None, description: str = "", **changes: Any
     ) -> str:
-        """Create a task; `needs` are names of tasks that were created before."""
+        """Creates a task; `needs` are names of tasks that were created before."""
         self.ids[name] = task_id or new_slugid()
         metadata = {
             "name": name,
@@ -61,14 +61,14 @@ class Scene:
         return self.ids[name]
 
     def claim(self, *names: str, worker: str = "worker-1") -> None:
-        """Claim pending tasks of the task queue until those with these names are among them."""
+        """Claims pending tasks of the task queue until those with these names are among them."""
         while not set(names) <= set(self.claims):
             request = {"workerGroup": WORKER_GROUP, "workerId": worker, "tasks": 4}
             for claim in self.client().claimWork(self.task_queue, request)["tasks"]:
                 self.claims[claim["task"]["metadata"]["name"]] = claim
 
     def upload(self, name: str, artifact: str, content: bytes, content_type: str = "text/plain; charset=utf-8") -> str:
-        """Upload an artifact of a claimed task as its worker does; the URL that it was sent to."""
+        """Uploads an artifact of a claimed task as its worker does; returns the URL that it was sent to."""
         stated = {"contentLength": len(content)} if len(content) > RELAYED_AT_MOST else {}
         url = self._create_artifact(name, artifact, "s3", content_type, **stated)
         put(url, content, content_type)
@@ -79,17 +79,17 @@ class Scene:
         return self._create_artifact(name, artifact, "azure", content_type)
 
     def complete(self, *names: str) -> None:
-        """Report success of claimed tasks."""
+        """Reports success of claimed tasks."""
         for name in names:
             self._report(name, "reportCompleted")
 
     def fail(self, *names: str) -> None:
-        """Report failure of claimed tasks."""
+        """Reports failure of claimed tasks."""
         for name in names:
             self._report(name, "reportFailed")
 
     def run(self, *names: str) -> None:
-        """Claim tasks, and report their success."""
+        """Claims tasks, and reports their success."""
         self.claim(*names)
         self.complete(*names)
 
@@ -151,7 +151,7 @@ def lately(deployment: Deployment) -> dict[str, Scene]:
 
 
 def put(url: str, content: bytes, content_type: str = "text/plain; charset=utf-8", encoding: str = "") -> None:
-    """Write the content of an artifact, or write it anew."""
+    """Writes the content of an artifact, or writes it anew."""
     headers = {"content-type": content_type, "x-ms-blob-type": "BlockBlob", "x-ms-blob-content-type": content_type}
     if encoding:
         headers["x-ms-blob-content-encoding"] = encoding

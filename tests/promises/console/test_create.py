@@ -19,7 +19,7 @@ MOST = 10
 
 
 def _create(page: Page, scene: Scene, name: str, secret: str = "") -> str:
-    """Create a task by hand; its id."""
+    """Creates a task by hand; returns its id."""
     page.get_by_role("link", name="Create a task").click()
     definition = {
         "taskQueueId": scene.task_queue,

@@ -33,7 +33,7 @@ def _is_not_stored(page: Page) -> None:
 
 
 def _give(page: Page, client: Credentials) -> None:
-    """Sign in by hand."""
+    """Signs in by hand."""
     page.get_by_label("Client id").fill(client["clientId"])
     page.get_by_label("Access token").fill(client["accessToken"])
     page.get_by_role("button", name="Sign in", exact=True).click()
@@ -164,7 +164,7 @@ COMMAND_LINE = "http://localhost:17071"
 
 
 def _listening(page: Page) -> list[dict[str, list[str]]]:
-    """Returns the queries that `taskcluster signin` gets, which listens there."""
+    """Answers in place of a `taskcluster signin` that listens; returns the list of queries that come."""
     got: list[dict[str, list[str]]] = []
 
     def answer(route: Route) -> None:

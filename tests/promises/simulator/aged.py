@@ -130,8 +130,7 @@ async def dead_create_in_a_due_group(world: Probe) -> None:
 
 
 async def dead_dependent_of_nothing(world: Probe) -> None:
-    """createTask of B, in another group, has died. B depends on a task that is not there, to whose group the expiry job
-    comes."""
+    """createTask of B, which depends on A, has died. There is no A, and the expiry job comes to A's group, not B's."""
     await world.services.stores.tasks.edges.rewrite(A, B)
     await schedule(world, "task", A, GROUP, taskGroupId=GROUP)
 

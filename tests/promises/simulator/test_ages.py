@@ -1,7 +1,6 @@
 """Each constant of time is tested right before and right after it, wherever something is that old (design 2, 4, 5).
-What somebody does about what was left is the same at all ages except those that `ages` names, where it changes. So a
-constant that is too short or too long, or compared with the time of something else, is noticed; and a change where none
-is named."""
+What a call or handler does about something old changes at the ages that ages.py names for it, and at no others. So a
+test fails if a constant is too short or too long, or is compared with the wrong time, and if a change has no name."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Each write of every call and handler is lost or doubled, and takes effect late: alone, in company, after the end.
+"""Each write of every call and handler takes effect late: with nothing beside it, beside other calls, after the end.
 
-The client of such a request has gone on, given up, or sent the call again; the service's own timers have gone on, too.
+The client of such a request has given up, or sent it or its call again; the service's own timers have gone on, too.
 What comes late must be refused, or harmless: the invariants hold in the end, and every group is announced (design 7).
-A process that freezes before a write and goes on, or dies, after everybody else is the same from the other side.
+The same holds for a process that freezes before a write, and goes on or dies when everybody else has finished.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def test_upload_is_allowed_for_a_day_or_until_the_object_expires(hours: int) -> 
 
 
 def test_an_object_that_has_just_expired(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clocks of clients may be behind, so it was taken; and time passes while its answer is written."""
+    """Credentials for an object that expired within the clients' skew end when they begin, not earlier."""
     world = a_world()
     objects, begun = world.services.artifacts.objects, world.clock.now()
     times = (begun + timedelta(milliseconds=number) for number in itertools.count())

@@ -172,7 +172,7 @@ class Deployment:
         )
 
     def arm(self, method: str, path: str, version: str, query: Mapping[str, str] | None = None) -> Any:
-        """Returns the answer of Azure's management plane. Raises requests' errors for those that it answers with."""
+        """Returns the JSON that Azure's management plane answers. Raises `requests.HTTPError` for a refusal."""
         token = self._identity.get_token(f"{MANAGEMENT}/.default").token
         answer = self.session.request(
             method,

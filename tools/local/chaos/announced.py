@@ -40,7 +40,7 @@ class Announced:
             return Counter({occasion: len(numbers) for occasion, numbers in self._sent.items()})
 
     def close(self) -> None:
-        """End the thread."""
+        """Ends the thread."""
         self._runner.get_loop().call_soon_threadsafe(self._cancel)
         self._thread.join(30)
 

@@ -30,7 +30,7 @@ SETTINGS = {
 
 
 def main(port: int, *, tasks: int, workers: int, seed: int | None, by_group: bool) -> int:
-    """Run on this port; 0 only if every task was completed once, everything was announced and nothing is left over."""
+    """Runs on this port; 0 only if every task was completed once, everything was announced and nothing is left over."""
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     wanted = options(
         port,
@@ -60,7 +60,7 @@ def main(port: int, *, tasks: int, workers: int, seed: int | None, by_group: boo
 
 
 def soak(*, minutes: float, seed: int | None) -> int:
-    """Run a soak in the simulator, which lies with the tests; 0 only if all held, and nothing has grown."""
+    """Runs a soak in the simulator, which lies with the tests; 0 only if all held, and nothing has grown."""
     command = [sys.executable, "-m", "tests.promises.simulator.soak", "--minutes", str(minutes)]
     if seed is not None:
         command += ["--seed", str(seed)]

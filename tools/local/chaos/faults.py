@@ -49,7 +49,7 @@ class Fleet:
         self._lock = threading.Lock()
 
     def grow(self, count: int) -> None:
-        """Start so many workers."""
+        """Starts so many workers."""
         with self._lock:
             for _ in range(count):
                 self._start()
@@ -67,7 +67,7 @@ class Fleet:
             self._start()
 
     def stop(self) -> None:
-        """End all workers in order."""
+        """Ends all workers in order."""
         with self._lock:
             for worker in self._workers:
                 worker.terminate()
@@ -129,7 +129,7 @@ class Faults(threading.Thread):
             self._failures.append(error)
 
     def stop(self) -> None:
-        """End the faults. Raises what a fault has failed with."""
+        """Ends the faults. Raises what a fault has failed with."""
         self._enough.set()
         if self.ident is not None:
             self.join()
@@ -140,7 +140,7 @@ class Faults(threading.Thread):
         return self._stack.host(self._chance.choice(self._stack.places))
 
     def _kill_app(self) -> None:
-        """End the process in which a host's app runs, as its own code or a lack of memory may. The host goes on."""
+        """Ends the process in which a host's app runs, as its own code or a lack of memory may. The host goes on."""
         pid = self._stack.app_pid(self._chance.choice(self._stack.places))
         with contextlib.suppress(ProcessLookupError):
             if pid is not None:

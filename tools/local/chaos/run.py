@@ -88,7 +88,7 @@ class Chaos:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _create(self) -> None:
-        """Create all tasks before the first worker starts, so that each group resolves once."""
+        """Creates all tasks before the first worker starts, so that each group resolves once."""
         chance = random.Random(self._options.seed)
         steps = " ".join(map(str, range(STEPS)))
         script = f'for step in {steps}; do echo "$RUN_ID" >> {self._notes}/$TASK_ID; sleep 0.1; done'
@@ -106,7 +106,7 @@ class Chaos:
         self._say(f"created {len(self._planned)} tasks in {len({task.task_group_id for task in self._planned})} groups")
 
     def _wait_for_completion(self) -> bool:
-        """Wait until all tasks are resolved. Returns False if they are not when the last deadline has passed."""
+        """Waits until all tasks are resolved. Returns False if they are not when the last deadline has passed."""
         shown = 0
         while datetime.now(UTC) < self._deadline + timedelta(seconds=30):
             resolved = sum(status["state"] in {"completed", "failed", "exception"} for status in self._statuses())

@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Serve the app. Raises HostError if that is not possible."""
+    """Serves the app. Raises HostError if that is not possible."""
     directory = arguments.app_dir.resolve()
     # The environment wins over the file, as with Core Tools; the app reads os.environ, as deployed.
     for name, value in _read_settings(directory, arguments.settings).items():

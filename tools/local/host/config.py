@@ -77,7 +77,7 @@ class HostConfig:
 
 
 def parse_host_json(text: str, settings: Mapping[str, str] | None = None) -> HostConfig:
-    """Read the text of a host.json, with what app settings say in its place (`AzureFunctionsJobHost__…`).
+    """Reads the text of a host.json, with what app settings say in its place (`AzureFunctionsJobHost__…`).
 
     Raises HostError on anything that is wrong or that this host does not support.
     """
@@ -103,7 +103,7 @@ def parse_host_json(text: str, settings: Mapping[str, str] | None = None) -> Hos
 
 
 def _override(section: Any, words: Sequence[str], value: str) -> None:
-    """Set one value at a path of names, whose case does not matter. A text that is a number or a boolean becomes
+    """Sets one value at a path of names, whose case does not matter. A text that is a number or a boolean becomes
     one."""
     name = next((each for each in section if each.lower() == words[0].lower()), words[0])
     if len(words) > 1:

@@ -107,7 +107,7 @@ class Connections:
         return AioHttpTransport(use_env_settings=False, read_timeout=self._times.answer)
 
     async def close(self) -> None:
-        """Close all clients."""
+        """Closes all clients."""
         for service in self._services.values():
             await service.close()
         for credential in self._credentials:

@@ -17,7 +17,7 @@ class AppEnds(HostError):
 
 
 def load_app(directory: Path) -> azure.functions.FunctionRegister:
-    """Import `function_app.py` of the folder, and return the one app that it defines.
+    """Imports `function_app.py` of the folder, and returns the one app that it defines.
 
     A ValueError of the app's own (a bad setting, say) is a HostError with its message, a SystemExit an AppEnds. Any
     other exception passes with its traceback. Raises HostError too if there is no such file, or not exactly one app in

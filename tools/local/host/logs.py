@@ -38,7 +38,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logs(level: int) -> None:
-    """Send all logs of the process to standard error, from `level` up."""
+    """Sends all logs of the process to standard error, from `level` up."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)

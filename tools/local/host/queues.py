@@ -80,7 +80,7 @@ class QueueListener:
         """What is being done with messages."""
 
     async def run(self) -> None:
-        """Listen until cancelled, or until storage fails in a way that stops the host."""
+        """Listens until cancelled, or until storage fails in a way that stops the host."""
         exists = False
         found_since_delay = False
         while True:

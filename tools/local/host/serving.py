@@ -83,7 +83,7 @@ class HttpServer:
         self._serving: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Take connections. Raises OSError if another process listens on the port by now."""
+        """Takes connections. Raises OSError if another process listens on the port by now."""
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
         listening = asyncio.create_task(self._server.listening.wait())
         await asyncio.wait({self._serving, listening}, return_when=asyncio.FIRST_COMPLETED)
@@ -92,7 +92,7 @@ class HttpServer:
             await self._serving
 
     async def close(self, seconds: float) -> None:
-        """Refuse connections, and wait until all calls are answered; cut those that take longer than `seconds`."""
+        """Refuses connections, and waits until all calls are answered; cuts those that take longer than `seconds`."""
         if self._serving is None:
             self._listener.close()
             return

@@ -34,7 +34,7 @@ def read_settings(file: Path) -> dict[str, str]:
 
 
 def resolve(text: str, settings: Mapping[str, str], function: str) -> str:
-    """Replace `%NAME%` in a binding's property by the app setting NAME.
+    """Replaces `%NAME%` in a binding's property by the app setting NAME.
 
     Raises HostError naming the function if there is no such setting.
     """

@@ -20,12 +20,12 @@ class Wire(asyncio.Protocol):
         self.is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
+        """Keeps the connection; asyncio calls this once it is made."""
         assert isinstance(transport, asyncio.WriteTransport), "a pair of sockets"
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Called by asyncio."""
+        """Passes on each message that is now complete; asyncio calls this with the bytes that have come."""
         self._buffer += data
         while len(self._buffer) >= _LENGTH_BYTES:
             end = _LENGTH_BYTES + int.from_bytes(self._buffer[:_LENGTH_BYTES])
@@ -36,7 +36,7 @@ class Wire(asyncio.Protocol):
             self._received(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio."""
+        """Calls `lost`; asyncio calls this when the connection has ended."""
         self.is_lost = True
         self._lost()
 
@@ -47,6 +47,6 @@ class Wire(asyncio.Protocol):
         self._transport.write(len(content).to_bytes(_LENGTH_BYTES) + content)
 
     def close(self) -> None:
-        """Close the connection once everything is sent."""
+        """Closes the connection once everything is sent."""
         if self._transport is not None:
             self._transport.close()

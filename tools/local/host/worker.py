@@ -87,7 +87,7 @@ class App:
 
 
 def work(connection: socket.socket, directory: Path, threads: int | None) -> None:
-    """Serve the host's process at the other end of the connection, until that end is closed."""
+    """Serves the host's process at the other end of the connection, until that end is closed."""
     asyncio.run(_serve(connection, App(directory, threads)))
 
 

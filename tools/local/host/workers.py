@@ -36,7 +36,7 @@ class AppProcess(Protocol):
     """A process of the app that has been started (`tools.local.host.worker`)."""
 
     def send(self, call: Call, /) -> None:
-        """Ask for a run of a function."""
+        """Asks for a run of a function."""
         ...
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class Workers:
         return result.result().answer
 
     async def close(self) -> None:
-        """End all processes; what runs in them is told nothing."""
+        """Ends all processes; what runs in them is told nothing."""
         self._is_closed = True
         for task in self._tasks:
             task.cancel()

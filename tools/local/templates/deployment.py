@@ -37,7 +37,7 @@ class Template(Evaluator):
         self._under_way: list[str] = []
 
     def run(self) -> Deployed:
-        """Evaluate everything. Findings are collected, and the declarations that they are about are left out."""
+        """Evaluates everything. Findings are collected, and the declarations that they are about are left out."""
         for problem in parameters.problems(self.file, self.given, self.deployed.name):
             self.deployed.findings.append(problem)
         for declaration in self.file.declarations.values():
@@ -228,6 +228,6 @@ class Template(Evaluator):
 
 
 def deploy(main: Path, given: Mapping[str, Value], where: Place = NOWHERE) -> Deployed:
-    """Evaluate a subscription's deployment of main.bicep. Raises SyntaxFault."""
+    """Evaluates a subscription's deployment of main.bicep. Raises SyntaxFault."""
     file = syntax.read(main)
     return Template(file, given, Deployed(file, "main", None, where=where)).run()

@@ -46,7 +46,7 @@ def extract(clone: Path, wanted: Iterable[str], commit: str) -> dict[str, Any]:
 
 
 def _take(types: list[dict[str, Any]], number: str, pool: dict[str, Any]) -> None:
-    """Copy a type and the types that it refers to. A type that was copied already is skipped: types may be
+    """Copies a type and the types that it refers to. A type that was copied already is skipped: types may be
     recursive."""
     if number in pool:
         return
@@ -96,7 +96,7 @@ def in_templates(infra: Path) -> set[str]:
 
 
 def main() -> None:
-    """Write types.json."""
+    """Writes types.json."""
     parser = argparse.ArgumentParser(prog="python -m tools.local.templates.extract", description=__doc__)
     parser.add_argument("clone", type=Path)
     arguments = parser.parse_args()

@@ -38,7 +38,7 @@ class SyntaxFault(ValueError):
 
 
 def read(path: Path) -> File:
-    """Parse a file. Raises SyntaxFault."""
+    """Parses a file. Raises SyntaxFault."""
     return replace(_read(path.name, path.read_bytes()), path=path)
 
 
