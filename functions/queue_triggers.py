@@ -133,11 +133,11 @@ async def _claim(services: Services, body: ClaimBody) -> None:
     if body.undelivered is not None:
         await services.giving_back.take_back(body.undelivered)
     else:
-        await services.timers.claim_due(body.task_id, body.run_id, body.put, body.started)
+        await services.due.claim_due(body.task_id, body.run_id, body.put, body.started)
 
 
 async def _deadline(services: Services, body: DeadlineBody) -> None:
-    await services.timers.deadline_due(body.task_id, body.task_group_id, body.scheduler_id, body.put)
+    await services.due.deadline_due(body.task_id, body.task_group_id, body.scheduler_id, body.put)
 
 
 FUNCTIONS: Mapping[type[Body], tuple[str, Work[Any]]] = {

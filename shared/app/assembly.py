@@ -53,7 +53,7 @@ from shared.queue.services import ArtifactUseCases
 from shared.queue.tasks.create import CreateTask
 from shared.queue.tasks.definitions import Definitions
 from shared.queue.tasks.dependents import Dependents
-from shared.queue.tasks.due import Redelivery, Timers
+from shared.queue.tasks.due import DueMessages, Redelivery
 from shared.queue.tasks.edges import GroupEdges
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.following import Following
@@ -205,7 +205,7 @@ def assemble(
         giving_back=giving_back,
         poll_urls=poll_urls,
         back_off=back_off,
-        timers=Timers(stores, following_executor, group_check, deadline_delay),
+        due=DueMessages(stores, following_executor, group_check, deadline_delay),
         resolution=resolution,
         following=following,
         redelivery=Redelivery(stores),

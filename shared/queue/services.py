@@ -24,7 +24,7 @@ from shared.queue.pools.states import TaskQueueStates
 from shared.queue.pools.views import PoolViews
 from shared.queue.pools.workers import Workers
 from shared.queue.tasks.create import CreateTask
-from shared.queue.tasks.due import Redelivery, Timers
+from shared.queue.tasks.due import DueMessages, Redelivery
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.following import Following
 from shared.queue.tasks.lifecycle import Lifecycle
@@ -70,7 +70,7 @@ class QueueServices:
     end_polls: Callable[[], None]
     """Function that ends every long poll of this process now, with the work it has found."""
     giving_back: GivingBack
-    timers: Timers
+    due: DueMessages
     resolution: Resolution
     following: Following
     redelivery: Redelivery

@@ -119,7 +119,7 @@ class Claiming:
         at.held = ahead.handle(lease) or at.held
         if read is None or read.task.task_queue_id != at.request.task_queue_id:
             await ahead.withdraw()
-            await self._dispose(at, None, claims.judge(None, content.hint_id, age, now))
+            await self._dispose(at, None, claims.judge_message(None, content.hint_id, age, now))
             return None
 
         def decide(loaded: Loaded) -> Decision:
@@ -158,7 +158,7 @@ class Claiming:
         last = tasks.last_committed(content.task_id)
         if last is None or last.task.task_queue_id != at.request.task_queue_id:
             return None
-        verdict = claims.judge(last.task, content.hint_id, _age(at.message, now), now)
+        verdict = claims.judge_message(last.task, content.hint_id, _age(at.message, now), now)
         if verdict is not Verdict.CLAIM or content.run_id != last.task.last_run_id:
             return None
         return tasks.last_committed(content.task_id, share)

@@ -32,8 +32,8 @@ class Verdict(Enum):
     """The message's commit may be under way: put it back for a while."""
 
 
-def judge(task: Task | None, hint_id: str, age: float, now: datetime) -> Verdict:
-    """Decides what to do with a message, given its hintId and its age in seconds. The run that it names is only a hint.
+def judge_message(task: Task | None, hint_id: str, age: float, now: datetime) -> Verdict:
+    """Decides what to do with a message, perhaps an orphan, given its hintId and its age in seconds. Its run is a hint.
     Even if the task is resolved, a message may count: a rerun puts the message of its run before it is committed."""
     if task is not None and task.deadline <= now:
         return Verdict.REMOVE
@@ -61,7 +61,7 @@ def decide(
     task: Task, hint_id: str, age: float, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime
 ) -> Decision:
     """Returns the decision on a received message, as of the time that its claim message names. Raises NotClaimed."""
-    verdict = judge(task, hint_id, age, now)
+    verdict = judge_message(task, hint_id, age, now)
     if verdict is Verdict.CLAIM:
         return claim(task, worker, handle, taken_until, now)
     if verdict is Verdict.CLAIM_NEXT:

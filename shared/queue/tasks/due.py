@@ -29,7 +29,7 @@ LOOK_AGAIN = 30.0
 
 
 @dataclass(eq=False, repr=False)
-class Timers:
+class DueMessages:
     """Handlers of the claim and deadline messages."""
 
     _stores: Stores

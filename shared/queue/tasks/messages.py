@@ -175,7 +175,7 @@ class Messages:
         await self._queues.put_message(poison_queue(queue), base64.b64encode(content).decode())
 
     async def remove_message(self, handle: MessageHandle) -> None:
-        """Removes a message; when it is gone or another call holds it, its reader will recognise it as an orphan."""
+        """Removes a message; if another call holds it, that finds by `rules.judge_message` that it is an orphan."""
         with suppress(ReceiptLost):
             await self._queues.delete_message(handle.queue, _receipt(handle))
 

@@ -33,7 +33,7 @@ MIN_ROW_AGE = timedelta(minutes=1)
 """Rows younger than this are not checked: their call may be under way."""
 UNUSED_FOR = timedelta(days=30)
 """How long a pool without tasks must be unused until its queues are deleted; the next use creates them again."""
-LONGEST_RUN = 240.0
+LONGEST_CHECK = 240.0
 """Approximate time budget, in seconds, of one check of all pools. The timer runs every five minutes."""
 
 
@@ -58,7 +58,7 @@ class Reconciler:
             oldest, _ = await self._stores.pools.runs(task_queue_id, bounds.ROWS_OF_A_VAIN_WAIT)
             await self._check_rows(task_queue_id, oldest)
 
-    async def check_all(self, seconds: float = LONGEST_RUN) -> int:
+    async def check_all(self, seconds: float = LONGEST_CHECK) -> int:
         """Checks every pool of the directory, for about `seconds`. Returns how many rows were examined. The next run
         continues where this one ended. If the process dies, the next run begins with the pools that were being checked.
         If it dies of them again, the run after that begins behind them. A failure in one pool does not keep others from

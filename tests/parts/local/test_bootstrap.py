@@ -61,12 +61,6 @@ def test_two_runs_at_once_install_once(tmp_path: Path) -> None:
     assert len(runs) == 1
 
 
-_PROGRAM = """#!/bin/sh
-echo "$(basename "$0") $*" >> PATH/ran
-case "$*" in FAILS) echo no route >&2; exit 1 ;; esac
-"""
-
-
 @pytest.mark.parametrize(
     ("reason", "variable"),
     [

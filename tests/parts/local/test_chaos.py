@@ -1,6 +1,5 @@
 """./dev chaos: the graphs that it makes, what its audit finds, and (large) a whole run."""
 
-import itertools
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ from tests.parts.local.stacks import free_ports
 from tools.local import state
 from tools.local.azurite import Azurite
 from tools.local.chaos.audit import WATCHED_TABLES, leftovers
-from tools.local.chaos.graphs import Planned, plan
+from tools.local.chaos.graphs import Planned
 
 TASK = Planned("task", "group", ("required",))
 REQUIRED = Planned("required", "group", ())
@@ -29,11 +28,6 @@ def port() -> Iterator[int]:
     port = free_ports(2).api
     yield port
     shutil.rmtree(state.folder(port), ignore_errors=True)
-
-
-def numbered(count: int) -> list[Planned]:
-    numbers = itertools.count()
-    return plan(count, lambda: str(next(numbers)))
 
 
 async def test_audit_names_orphans_and_missing_rows() -> None:

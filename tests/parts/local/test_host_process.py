@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from azure.storage.queue import QueueClient
@@ -82,11 +83,11 @@ def begun(host: HostProcess, name: str) -> bool:
 
 @contextlib.contextmanager
 def with_a_call_and_a_message(
-    host: HostProcess, queue: QueueClient, calls: ThreadPoolExecutor, sleep: float = 60
+    host: HostProcess, queue: QueueClient, calls: ThreadPoolExecutor, **order: Any
 ) -> Iterator[Future[tuple[int | None, bytes]]]:
-    """Starts a call and a message that run for `sleep` seconds, and yields the call once both have begun."""
-    call = calls.submit(send, host, id="call", sleep=sleep)
-    put(queue, id="message", sleep=sleep)
+    """Starts a call and a message that do what is ordered, and yields the call once both have begun."""
+    call = calls.submit(send, host, id="call", **order)
+    put(queue, id="message", **order)
     wait_until(lambda: begun(host, "call") and begun(host, "message"), "both have begun")
     yield call
 
@@ -153,7 +154,7 @@ def test_a_host_ignores_sigterm_and_ends_in_order_on_sigint(
     """SIGTERM has no effect. After SIGINT connections are refused at once, what runs is finished, and messages are
     still taken (experiments stop-term, stop-int)."""
     with running_host(azurite, tmp_path, queue=queue.queue_name) as host:
-        with with_a_call_and_a_message(host, queue, calls, sleep=8) as call:
+        with with_a_call_and_a_message(host, queue, calls, held=1) as call:
             os.kill(host.child.pid, signal.SIGTERM)
             assert send(host)[0] == 200
             host.child.terminate()
@@ -161,6 +162,7 @@ def test_a_host_ignores_sigterm_and_ends_in_order_on_sigint(
             put(queue, id="new")
             wait_until(lambda: host.seen(ended="new"), "messages are taken")
             assert not call.done()
+            put(queue, id="release", release=1)
         assert call.result()[0] == 200
         assert host.child.wait(20) == 0
         assert host.seen(ended="message")
@@ -174,7 +176,7 @@ def test_what_runs_too_long_is_cut_when_the_host_stops(
     functions are told nothing (experiment stop-int-long)."""
     arguments = ("--times", "calls=0.3,messages=0.3,take=3")
     with running_host(azurite, tmp_path, *arguments, queue=queue.queue_name) as host:
-        with with_a_call_and_a_message(host, queue, calls) as call:
+        with with_a_call_and_a_message(host, queue, calls, sleep=60) as call:
             host.child.terminate()
             assert host.child.wait(20) == 0
         assert call.result()[0] is None

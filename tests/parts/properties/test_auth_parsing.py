@@ -2,7 +2,6 @@
 
 import base64
 import json
-import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -108,16 +107,6 @@ async def test_any_certificate_in_a_well_signed_header(certificate: dict[str, An
 async def test_any_bewit(bewit: str) -> None:
     await caller_of({}, target=f"/a?bewit={bewit}")
     await caller_of({}, target=f"/a?x=1&bewit={bewit}&y={bewit}")
-
-
-async def cost(header: str, target: str = "/a") -> float:
-    """Returns the CPU seconds of one attempt: the best of several, since noise can only raise them."""
-    attempts = []
-    for _ in range(20):
-        started = time.process_time()
-        await caller_of({"authorization": header} if header else {}, target)
-        attempts.append(time.process_time() - started)
-    return min(attempts)
 
 
 scope_texts = st.text(alphabet="ab:*", max_size=6)

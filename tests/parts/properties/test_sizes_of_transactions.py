@@ -84,10 +84,6 @@ class Largest:
             self.operations = max(self.operations, len(call.keys))
 
 
-SIZES = [*(2 * packed + step for packed in (16_000, 65_536, 120_000, 480_000) for step in (-400, 0, 400)), 2_000_000]
-"""Lengths of random text, packed to half: around the limits of a member row, a property and a row."""
-
-
 @pytest.mark.parametrize("count", [1, 31, 32])
 def test_claims_of_one_call_fit_into_a_transaction(count: int) -> None:
     """The index rows of the claims of one call, and the worker's row, fit into one transaction."""

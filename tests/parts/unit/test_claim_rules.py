@@ -78,7 +78,7 @@ def after(decision: Decision) -> Task:
     ],
 )
 def test_what_a_poller_does_with_a_message(task: Task | None, hint_id: str, age: float, verdict: Verdict) -> None:
-    assert claims.judge(task, hint_id, age, NOW) is verdict
+    assert claims.judge_message(task, hint_id, age, NOW) is verdict
 
 
 @pytest.mark.parametrize("task", [a_task(resolved_run()), a_task(HELD), a_task()])
@@ -86,7 +86,7 @@ def test_a_message_that_leads_to_no_claim(task: Task) -> None:
     with pytest.raises(NotClaimed) as refused:
         claims.decide(task, "hint", 0, ME, HAND, UNTIL, NOW)
     assert refused.value.task is task
-    assert refused.value.verdict is claims.judge(task, "hint", 0, NOW)
+    assert refused.value.verdict is claims.judge_message(task, "hint", 0, NOW)
 
 
 # Claiming

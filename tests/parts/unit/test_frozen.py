@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 
 from shared.base.frozen import dataclass, replace
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,13 +21,6 @@ class Slotted:
 @dataclass(frozen=True)
 class Plain:
     """A class with a `__dict__`."""
-
-    name: str
-
-
-@dataclass(frozen=True, eq=False)
-class Identity:
-    """A class whose instances equal only themselves."""
 
     name: str
 

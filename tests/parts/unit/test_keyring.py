@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 
 from shared.auth.clients.rows import TABLE as CLIENTS
-from shared.auth.roles.rows import TABLE as ROLES
 from shared.base.dates import parse_date
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
@@ -118,18 +117,6 @@ async def test_a_change_whose_answer_was_lost_is_seen_at_once(
         await CHANGES[change](here)
     after = await here.keyring.client("x")
     assert after is None or after.disabled or after.access_token != before.access_token
-
-
-class Reads:
-    """A gate that counts reads of the two tables, each taking its time."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def __call__(self, call: Call, phase: Phase) -> None:
-        if call.target in (CLIENTS, ROLES) and call.kind is Kind.TABLE_READ and phase is Phase.BEFORE:
-            self.count += 1
-        await asyncio.sleep(0)
 
 
 async def test_who_asks_after_a_change_does_not_get_what_was_read_before_it(

@@ -28,7 +28,6 @@ RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 OTHER_RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 P256 = ec.generate_private_key(ec.SECP256R1())
 P384 = ec.generate_private_key(ec.SECP384R1())
-Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def published(key_id: str, key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, **more: str) -> dict[str, Any]:

@@ -35,7 +35,6 @@ case "$*" in
     "env get-value "*) echo "the-$3" ;;
 esac
 """
-_USED = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def blocks(*pages: Path) -> list[str]:

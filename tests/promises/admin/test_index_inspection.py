@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 import pytest
@@ -19,7 +19,6 @@ from tools.admin.inspection import Finding, inspect_task
 from tools.admin.output import Report, unwatched
 
 PATH = "team.v2.app"
-Damage = Callable[[], list[tuple[str, str, Operation]]]
 
 
 def records(world: World) -> Records:

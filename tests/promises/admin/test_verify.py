@@ -15,9 +15,7 @@ from tests.promises.admin.operators import Operator
 from tools.admin.verification import CHECKS
 from tools.admin.verification.core import Check, Deployment, run
 from tools.local.stack import Stack
-from tools.local.state import ROOT
 
-DOCUMENT = (ROOT / "docs" / "assumptions.md").read_text()
 EXPECTED = {check.name for check in CHECKS if check.emulated}
 """Checks whose result the local stack is known to differ in."""
 

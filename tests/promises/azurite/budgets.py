@@ -121,7 +121,7 @@ class Bench:
         """Returns the handler of the claim message of a task's first run, as if it was put now."""
         task = await self.calls.stores.tasks.status(task_id)
         assert task is not None and task.last_run.started is not None, "the run is claimed"
-        return self.handlers.timers.claim_due(task_id, 0, utc_now(), task.last_run.started)
+        return self.handlers.due.claim_due(task_id, 0, utc_now(), task.last_run.started)
 
     async def finish(self, claim: Claim) -> None:
         """Completes a claim, and handles everything that follows from it."""

@@ -16,7 +16,6 @@ from tests.promises.clients.deployment import Deployment, a_task, format_time
 from tests.promises.host.events import Events
 
 WORKER = {"workerGroup": "g", "workerId": "w"}
-MANY = 12
 
 
 @pytest.fixture

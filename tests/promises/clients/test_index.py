@@ -23,7 +23,6 @@ from tests.promises.clients.deployment import Credentials, Deployment, Outcome, 
 from tests.promises.host.service import eventually
 
 ENDPOINTS = {endpoint.name: endpoint for endpoint in INDEX.endpoints}
-QUEUE = "index-test/linux"
 
 
 class Caller:

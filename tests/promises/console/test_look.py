@@ -14,7 +14,6 @@ from tests.promises.console.conftest import OpenPage
 from tests.promises.console.scene import LOG, Scene, lines
 
 PHONE: ViewportSize = {"width": 390, "height": 800}
-KINDS = ("build", "test")
 PLATFORMS = ("linux", "windows", "mac")
 CHUNKS = 2
 ROW_HEIGHT = 34

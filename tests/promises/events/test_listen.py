@@ -118,6 +118,3 @@ def test_bad_input_is_one_clear_line(
     code, _ = run(capsys, *arguments)
     assert str(code).startswith("listen: ")
     assert reason in str(code)
-
-
-IDENTITY = "DefaultAzureCredential failed to retrieve a token.\nAttempted credentials:\n\tAzureCliCredential: not found"

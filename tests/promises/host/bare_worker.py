@@ -6,9 +6,6 @@ import base64
 import http.client
 import json
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -96,37 +93,3 @@ def delete(queue: dict[str, str], message_id: str, pop_receipt: str) -> Plain:
     """Deletes a message at the delete URL, whose placeholders are filled in."""
     url = queue["signedDeleteUrl"].replace("{{messageId}}", quote(message_id, safe=""))
     return request("DELETE", url.replace("{{popReceipt}}", quote(pop_receipt, safe="")))
-
-
-@contextmanager
-def polling(service: Service) -> Iterator[list[tuple[str, int]]]:
-    """Yields a worker that polls the test's own task queue, the highest band first, and completes at once what it
-    claims.
-
-    Yields the runs that it has claimed so far: task and run.
-    """
-    claimed: list[tuple[str, int]] = []
-    problems: list[BaseException] = []
-    ended = threading.Event()
-    urls = [queue["signedPollUrl"] for queue in poll_urls(service)]
-
-    def poll_again_and_again() -> None:
-        try:
-            while not ended.wait(0.2):
-                found = next((answer for answer in map(poll, urls) if answer.has_message), None)
-                for claim in claims(service, found.text) if found else []:
-                    task_id, run_id = claim["status"]["taskId"], claim["runId"]
-                    claimed.append((task_id, run_id))
-                    service.worker(claim).reportCompleted(task_id, run_id)
-        except BaseException as problem:
-            problems.append(problem)
-            raise
-
-    thread = threading.Thread(target=poll_again_and_again)
-    thread.start()
-    try:
-        yield claimed
-    finally:
-        ended.set()
-        thread.join()
-    assert problems == []

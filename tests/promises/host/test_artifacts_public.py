@@ -61,22 +61,3 @@ def test_raw_and_encoded_slash_in_names(run: Run) -> None:
     assert (head.status_code, head.content) == (303, b"")
     answer = requests.get(f"{root}/runs/0/artifacts/", timeout=TIMEOUT)
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidRequestArguments")
-
-
-NAMES = [
-    "a",
-    " ",
-    "~",
-    "a//b",
-    "/a",
-    "a/",
-    "public/logs/live_backing.log",
-    "a b/c%20d/%2F%252F",
-    "quotes'\"`",
-    "?query=1&a#fragment",
-    "back\\slash",
-    "[brackets]{braces}<angles>|pipe^caret",
-    "+plus;semi,comma=equals@at:colon$dollar!*()",
-    "x" * 1024,
-    " !\"#$%&'()*+,-./0123456789:;<=>?@ABCXYZ[\\]^_`abcxyz{|}~",
-]

@@ -51,9 +51,6 @@ def test_dates_are_normalised(service: Service, form: str) -> None:
     assert stored["deadline"] == f"{date}T12:34:56.123Z"
 
 
-PRIORITIES = ["highest", "very-high", "high", "medium", "low", "very-low", "lowest"]
-
-
 def test_scopes_are_checked_before_dates_and_after_the_schema(service: Service) -> None:
     somebody = service.with_scopes(
         "queue:create-task:project:none", "queue:scheduler-id:-", "queue:create-task:low:a/b"

@@ -32,10 +32,6 @@ def complete(service: Service, count: int) -> None:
         service.worker(claim).reportCompleted(claim["status"]["taskId"], claim["runId"])
 
 
-def task_ids(entries: list[dict[str, Any]]) -> list[str]:
-    return [str(entry["status"]["taskId"]) for entry in entries]
-
-
 def test_a_group_and_its_tasks(service: Service) -> None:
     group, moment = new_slugid(), in_future(7200)
     first = service.create(taskGroupId=group, schedulerId="me", expires=moment)

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -27,7 +26,6 @@ from tests.promises.host.conftest import start
 from tests.promises.host.service import Running, Service
 from tests.promises.host.wire import API, signature
 
-MEGABYTE = 1 << 20
 RECOVERY = 5.0
 """Seconds after which everything is normal again."""
 ANSWERED = 30.0
@@ -43,13 +41,6 @@ def small_running() -> Iterator[Running]:
 def small(small_running: Running) -> Service:
     """Returns a stack of one host that takes few calls at a time, so that few clients are too many."""
     return Service(small_running)
-
-
-@pytest.fixture
-def ordinary() -> Iterator[Service]:
-    """Yields a stack of one host with the settings of a deployment."""
-    for running in start({"LONG_POLL_SECONDS": "20"}, hosts=1):
-        yield Service(running)
 
 
 @pytest.fixture
@@ -73,13 +64,6 @@ def a_client(service: Service) -> dict[str, str]:
     with service.running.deployment.auth() as auth:
         made = auth.createClient(name, {"expires": expires, "description": "of a test", "scopes": ["queue:*"]})
     return {"clientId": name, "accessToken": made["accessToken"]}
-
-
-async def burst(queue: Any, service: Service, count: int) -> list[str]:
-    """Creates `count` tasks at once; raises if one is not accepted."""
-    task_ids = [new_slugid() for _ in range(count)]
-    await asyncio.gather(*(queue.createTask(task_id, service.a_task()) for task_id in task_ids))
-    return task_ids
 
 
 @dataclass
@@ -161,11 +145,6 @@ class Pinging(threading.Thread):
             connection.request("GET", f"{API}/ping")
             self.statuses[connection.getresponse().status] += 1
             connection.close()
-
-
-def resident(service: Service) -> int:
-    """Returns the bytes of memory that the app has now."""
-    return int(Path(f"/proc/{service.running.stack.app_pid()}/statm").read_text().split()[1]) * 4096
 
 
 def crowded(service: Service, clients: int, seconds: float, *, successes: int = 1) -> Crowd:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,27 +62,21 @@ def scaled(service: Service, folder: Path, maximum: int) -> Iterator[Observed]:
     options = PoolOptions(task_queue_id=service.pool, maximum=maximum, polling_interval=INTERVAL, idle_timeout=IDLE)
     environment = {**service.running.stack.environment, "TMPDIR": str(folder)}
     pool = Observed(options, folder, folder, environment)
-    ended, problems = threading.Event(), list[BaseException]()
 
     def read() -> int:
         return int(service.call("get", load_path(service.pool))["unresolvedTasks"])
 
-    def look_again_and_again() -> None:
-        try:
-            look_after(pool, read, print, ended)
-        except BaseException as problem:
-            problems.append(problem)
-            raise
-
-    thread = threading.Thread(target=look_again_and_again)
-    thread.start()
+    ended = threading.Event()
     try:
-        yield pool
+        with ThreadPoolExecutor(1) as executor:
+            looking = executor.submit(look_after, pool, read, print, ended)
+            try:
+                yield pool
+            finally:
+                ended.set()
+        looking.result()
     finally:
-        ended.set()
-        thread.join()
         pool.end()
-    assert problems == []
 
 
 @pytest.mark.timeout(600)

@@ -9,8 +9,6 @@ import pytest
 from shared.base.dates import parse_date
 from tests.promises.host.service import Service, in_future, refused
 
-ME = {"workerGroup": "g", "workerId": "w"}
-
 
 def reasons(status: dict[str, Any]) -> list[tuple[str, str | None]]:
     return [(run["reasonCreated"], run.get("reasonResolved")) for run in status["runs"]]

@@ -197,7 +197,7 @@ async def resolved_due(world: World, services: Services) -> None:
 
 async def deadline_due(world: World, services: Services) -> None:
     """Handles the deadline message of A."""
-    await services.timers.deadline_due(A, GROUP, "-", world.clock.now() - timedelta(hours=3))
+    await services.due.deadline_due(A, GROUP, "-", world.clock.now() - timedelta(hours=3))
 
 
 async def seal(world: World, services: Services) -> object:

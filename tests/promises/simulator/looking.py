@@ -34,7 +34,7 @@ async def claim_due(world: Probe, services: Services) -> object:
     more."""
     (body, *_) = (body for body, _ in world.messages(CLAIM_QUEUE))
     message = ClaimBody.read(json.dumps(body))
-    await services.timers.claim_due(message.task_id, message.run_id, message.put, message.started)
+    await services.due.claim_due(message.task_id, message.run_id, message.put, message.started)
     put = [visible for _, visible in world.messages(CLAIM_QUEUE)][1:]
     return [abs(visible - message.put - ORPHAN_AFTER) < timedelta(seconds=2) for visible in put]
 
@@ -42,7 +42,7 @@ async def claim_due(world: Probe, services: Services) -> object:
 async def deadline_due(world: Probe, services: Services) -> None:
     """Handles the deadline message."""
     ((body, _),) = world.messages(DEADLINE_QUEUE)
-    await services.timers.deadline_due(A, GROUP, "-", parse_date(body["put"]))
+    await services.due.deadline_due(A, GROUP, "-", parse_date(body["put"]))
 
 
 async def resolved_due(world: Probe, services: Services) -> None:

@@ -101,7 +101,7 @@ def claim_due(task_id: str) -> Party:
 def deadline_due(task_id: str) -> Party:
     """Returns a party that handles the deadline message."""
 
-    return lambda world, services: services.timers.deadline_due(
+    return lambda world, services: services.due.deadline_due(
         task_id, GROUP, "-", world.clock.now() - timedelta(hours=3)
     )
 

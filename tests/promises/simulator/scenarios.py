@@ -341,14 +341,14 @@ async def claim_due_without_retries(world: World) -> None:
 async def deadline_due_running(world: World) -> None:
     """Handles the deadline message of a task that is still running."""
     await world.clock.sleep(max(0, timedelta(hours=3, minutes=2).total_seconds() - world.clock.elapsed))
-    await world.services.timers.deadline_due(A, GROUP, "-", world.clock.now() - timedelta(hours=3))
+    await world.services.due.deadline_due(A, GROUP, "-", world.clock.now() - timedelta(hours=3))
 
 
 @_scenario(unscheduled)
 async def deadline_due_unscheduled(world: World) -> None:
     """Handles the deadline message of a task that was never scheduled."""
     await world.clock.sleep(max(0, timedelta(hours=3, minutes=2).total_seconds() - world.clock.elapsed))
-    await world.services.timers.deadline_due(B, GROUP, "-", world.clock.now() - timedelta(hours=3))
+    await world.services.due.deadline_due(B, GROUP, "-", world.clock.now() - timedelta(hours=3))
 
 
 @_scenario(a_runs_b_waits)

@@ -204,15 +204,13 @@ def _claim_due(run_id: int, *, of_this_claim: bool = True) -> Look:
         begun = started or world.clock.now() - timedelta(minutes=10)
         if not of_this_claim:
             begun -= timedelta(seconds=1)
-        await services.timers.claim_due(A, run_id, world.clock.now() - timedelta(minutes=10), begun)
+        await services.due.claim_due(A, run_id, world.clock.now() - timedelta(minutes=10), begun)
 
     return call
 
 
 def _deadline_due(group: str) -> Look:
-    return lambda world, services: services.timers.deadline_due(
-        A, group, "-", world.clock.now() - timedelta(minutes=10)
-    )
+    return lambda world, services: services.due.deadline_due(A, group, "-", world.clock.now() - timedelta(minutes=10))
 
 
 def _resolved_due(run_id: int) -> Look:

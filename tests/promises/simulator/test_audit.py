@@ -29,7 +29,6 @@ WORKER = {"provisionerId": PROVISIONER, "workerType": WORKER_TYPE, "workerGroup"
 ALL = (*QUEUE.endpoints, *AUTH.endpoints, *INDEX.endpoints)
 PATH = "project.build"
 CLIENT, ROLE = "project/ci", "project:ci"
-VICTIM = "victim"
 History = list[dict[str, Any]]
 
 

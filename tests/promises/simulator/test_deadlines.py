@@ -30,14 +30,14 @@ def test_deadline_beyond_what_a_queue_allows(days: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(worlds, "settings", lambda: usual.model_copy(update={"max_task_deadline_days": 30}))
     world = unordered()
     handled = 0
-    handle = world.handlers.timers.deadline_due
+    handle = world.handlers.due.deadline_due
 
     async def counted(*arguments: object) -> None:
         nonlocal handled
         handled += 1
         await handle(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(world.handlers.timers, "deadline_due", counted)
+    monkeypatch.setattr(world.handlers.due, "deadline_due", counted)
 
     async def story() -> None:
         deadline = world.clock.now() + timedelta(days=days)

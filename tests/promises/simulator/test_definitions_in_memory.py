@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,11 +14,9 @@ from shared.base import bounds
 from shared.base.ids import new_slugid
 from shared.base.memory import NoRoom
 from shared.base.shares import Place
-from shared.queue.claims.work import Claim
 from shared.queue.tasks.definition import Json
-from shared.queue.tasks.rules import Worker
 from shared.runtime import Runtime
-from tests.parts.twin import Call, MemoryStorage, Phase
+from tests.parts.twin import MemoryStorage
 from tests.parts.twin.clock import VirtualClock
 from tests.parts.twin.gate import open_gate
 from tests.promises.simulator.topics import Topics
@@ -29,7 +27,6 @@ SIZE = 300_000
 KEPT = 1_000_000
 IN_USE = 2_000_000
 ANSWER = 1_000_000
-WORKER = Worker(worker_group="group", worker_id="worker")
 
 
 @pytest.fixture
@@ -68,12 +65,6 @@ async def created(memory: MemoryStorage, clock: VirtualClock, number: int, **cha
     return made
 
 
-async def mixed(call: Call, phase: Phase) -> None:
-    """Lets all calls go on in turns."""
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-
-
 async def test_call_that_gets_no_room_in_time_is_refused_and_leaves_nothing_taken(
     memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +94,6 @@ async def test_call_that_gets_no_room_in_time_is_refused_and_leaves_nothing_take
 
 
 Page = tuple[list[tuple[str, Json]], object]
-Listing = Callable[[Services, Sequence[str], Any], Awaitable[Page]]
 
 
 async def group(services: Services, task_ids: Sequence[str], start: Any) -> Page:
@@ -116,12 +106,6 @@ async def dependents(services: Services, task_ids: Sequence[str], start: Any) ->
     return [(each.definition.task_id, each.task) for each in tasks], resume
 
 
-async def batch(services: Services, task_ids: Sequence[str], start: Any) -> Page:
-    left = task_ids[task_ids.index(start) if start else 0 :]
-    found, rest = await services.batches.definitions(left)
-    return [(each.definition.task_id, each.task) for each in found], rest
-
-
 async def pending(services: Services, task_ids: Sequence[str], start: Any) -> Page:
     runs, resume = await services.pool_views.pending(POOL, start=start or "", limit=1000)
     return [(each.task.task_id, each.body) for each in runs], resume
@@ -130,11 +114,3 @@ async def pending(services: Services, task_ids: Sequence[str], start: Any) -> Pa
 async def claimed(services: Services, task_ids: Sequence[str], start: Any) -> Page:
     runs, resume = await services.pool_views.claimed(POOL, start=start or "", limit=1000)
     return [(each.task.task_id, each.body) for each in runs], resume
-
-
-async def claim_all(services: Services, number: int) -> list[list[Claim]]:
-    """Returns what each claimWork returns until all runs are claimed."""
-    answers: list[list[Claim]] = []
-    while sum(map(len, answers)) < number:
-        answers.append(await services.work.claim_work(POOL, WORKER, 32, 20))
-    return answers

@@ -69,7 +69,7 @@ def test_task_stays_with_its_group_while_its_resolution_is_late(is_settled: bool
         end = soon(world, 1)
         await world.create(A, taskGroupId=GROUP, expires=end, deadline=end)
         await world.clock.sleep(HOUR + 90)
-        await world.handlers.timers.deadline_due(A, GROUP, "-", world.clock.now())
+        await world.handlers.due.deadline_due(A, GROUP, "-", world.clock.now())
         if is_settled:
             fail.times = 10
             with pytest.raises(StorageUnavailable):

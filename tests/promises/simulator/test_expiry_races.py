@@ -30,7 +30,6 @@ from tests.promises.simulator.situations import A, B, C
 from tests.promises.simulator.world import World, unordered
 
 CALLER = "caller"
-SEEDS = [range(2), pytest.param(range(2, 12), marks=pytest.mark.large)]
 
 
 class Pause:

@@ -23,8 +23,6 @@ from tests.promises.simulator.expiring import HOUR, JOB, expire, relay
 from tests.promises.simulator.situations import GROUP, A, B, C
 from tests.promises.simulator.world import World, unordered
 
-MINUTE = timedelta(minutes=1)
-
 
 async def resolved(world: World, task_id: str, **changes: object) -> None:
     """Creates a task of the group that is done with."""
@@ -248,7 +246,7 @@ def test_a_task_that_was_resolved_late_is_given_the_time_of_late_timers_from_the
         times = {"deadline": format_date(now + timedelta(hours=1)), "expires": format_date(now + timedelta(hours=2))}
         await world.create(A, taskGroupId=GROUP, **times)
         await world.clock.sleep(7 * 3600)
-        await world.handlers.timers.deadline_due(A, GROUP, "-", now)
+        await world.handlers.due.deadline_due(A, GROUP, "-", now)
         await world.clock.sleep(timedelta(hours=1.5).total_seconds())
         await as_process(JOB, world.handlers.expiration.run(300))
         assert A in world.tasks()

@@ -150,12 +150,6 @@ def test_the_first_renewal_extends_a_shorter_first_claim() -> None:
     world.run(story())
 
 
-async def touch(world: World) -> None:
-    """Rewrites the worker's row, which leaves the worker as it is."""
-    until = world.clock.now() - timedelta(days=1)
-    await world.process().workers.quarantine(POOL, WORKER, until, client_id="somebody", info="")
-
-
 def puts_event(call: Call) -> bool:
     return (call.kind, call.target) == (Kind.QUEUE_PUT, EVENTS_QUEUE)
 

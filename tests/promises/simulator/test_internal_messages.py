@@ -69,9 +69,9 @@ def test_all_that_a_message_says_reaches_its_use_case(app: App, monkeypatch: pyt
     returning = ClaimBody(task_id=A, run_id=2, put=put, started=started, undelivered=lost)
     deadline = DeadlineBody(task_id=A, task_group_id=GROUP, scheduler_id="me", put=put)
     cases: list[tuple[str, Any, Body, tuple[Any, ...]]] = [
-        ("claim_due", services.timers, claim, (A, 2, put, started)),
+        ("claim_due", services.due, claim, (A, 2, put, started)),
         ("take_back", services.giving_back, returning, (lost,)),
-        ("deadline_due", services.timers, deadline, (A, GROUP, "me", put)),
+        ("deadline_due", services.due, deadline, (A, GROUP, "me", put)),
         ("resolved_due", services.resolution, resolved, (resolved,)),
         ("job_due", services.group_jobs, job, (job,)),
     ]

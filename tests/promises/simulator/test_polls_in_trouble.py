@@ -9,14 +9,10 @@ import pytest
 from shared.queue.claims.polling import IDLE_AFTER
 from shared.queue.claims.telling import Series, Wait
 from shared.queue.tasks.messages import PendingMessage
-from shared.queue.tasks.rules import Resolved, Worker
+from shared.queue.tasks.rules import Resolved
 from tests.parts.twin.gate import Call, Phase
 from tests.promises.simulator.claimer import ANOTHER, calls_again
 from tests.promises.simulator.world import POOL, WORKER, World, unordered
-
-
-def a_worker(world: World) -> Worker:
-    return Worker(worker_group="group", worker_id=world.slugid())
 
 
 async def take(world: World, count: int, seconds: float) -> list[PendingMessage]:

@@ -44,10 +44,6 @@ def offered(world: World, band: Priority, pool: str = POOL) -> list[str]:
     return [body["taskId"] for body, _ in world.messages(pending_queue(pool, band))]
 
 
-def hint(world: World, task_id: str = A) -> str:
-    return world.tasks()[task_id].hint_id
-
-
 @pytest.mark.parametrize("band", PRIORITIES)
 def test_a_lost_message_is_restored_behind_a_hundred_waiting_runs_of_another_band(band: Priority) -> None:
     world = unordered()

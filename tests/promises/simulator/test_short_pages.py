@@ -21,8 +21,6 @@ from tests.promises.simulator.scenarios import SCENARIOS, Scenario
 from tests.promises.simulator.situations import GROUP, A, B, C
 from tests.promises.simulator.world import World, unordered
 
-HOUR = 3600.0
-
 
 def one_row_a_page(world: World) -> World:
     """Makes each page end after its first row from now on, with the key of the next one, as Azure does."""

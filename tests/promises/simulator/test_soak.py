@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 
 import pytest
 
 from tests.promises.simulator.soak.deployment import Deployment
-from tests.promises.simulator.soak.measures import Sample
 from tests.promises.simulator.soak.run import Extent, Soak
 
 SHORT = Extent(days=2, busy_hours=1, groups=4, workers=5)
@@ -50,10 +48,3 @@ def test_a_broken_invariant_ends_the_soak_and_says_how_to_repeat_it(monkeypatch:
     (problem,) = short.run(cycles=2)
     assert "something is lost" in problem
     assert "--seed 7" in problem
-
-
-def sample(number: int, megabytes: float, counts: Mapping[str, int]) -> Sample:
-    sums = {"rows": 1, "messages": 0, "blobs": 0}
-    return Sample(
-        cycle=number, seconds=number, days=number, tasks=number, busiest=sums, counts=counts, megabytes=megabytes
-    )

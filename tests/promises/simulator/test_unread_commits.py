@@ -29,13 +29,6 @@ async def claim_elsewhere(services: Services) -> int:
     return claim.run_id
 
 
-def a_world() -> tuple[World, Services]:
-    """Returns a world in which A is running, as the first process has committed; the other one knows nothing."""
-    world = World()
-    world.run(running(world))
-    return world, world.process()
-
-
 def test_claim_of_what_others_have_committed_is_undone_and_read_for() -> None:
     world = World()
 

@@ -200,8 +200,8 @@ class World:
 
     async def claim_expired(self, task_id: str, services: Services | None = None) -> None:
         """Handles the claim message of run 0, put when that was claimed."""
-        timers = (services or self.services).timers
-        await timers.claim_due(task_id, 0, self.clock.now() - CLAIM_TIMEOUT, self.started(task_id))
+        due = (services or self.services).due
+        await due.claim_due(task_id, 0, self.clock.now() - CLAIM_TIMEOUT, self.started(task_id))
 
     async def victim(self, work: Awaitable[T]) -> T:
         """Makes the call as the process that may be killed."""
@@ -287,10 +287,10 @@ class World:
         if message.undelivered is not None:
             await self.handlers.giving_back.take_back(message.undelivered)
         else:
-            await self.handlers.timers.claim_due(message.task_id, message.run_id, message.put, message.started)
+            await self.handlers.due.claim_due(message.task_id, message.run_id, message.put, message.started)
 
     async def _deadline_due(self, body: dict[str, Any]) -> None:
-        await self.handlers.timers.deadline_due(
+        await self.handlers.due.deadline_due(
             body["taskId"], body["taskGroupId"], body["schedulerId"], parse_date(body["put"])
         )
 

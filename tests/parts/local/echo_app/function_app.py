@@ -11,6 +11,7 @@ from typing import Any
 import azure.functions as func
 
 app = func.FunctionApp(http_auth_level=func.AuthLevel.ANONYMOUS)
+RELEASED = asyncio.Event()
 
 
 def _note(**what: Any) -> None:
@@ -23,9 +24,13 @@ async def _do(order: dict[str, Any]) -> None:
     _note(begun=order.get("id"))
     try:
         await asyncio.sleep(float(order.get("sleep", 0)))
+        if "held" in order:
+            await RELEASED.wait()
     except BaseException as error:
         _note(cut=order.get("id"), error=type(error).__name__)
         raise
+    if "release" in order:
+        RELEASED.set()
     if "raise" in order:
         raise RuntimeError("meant to fail")
     if "exit" in order:

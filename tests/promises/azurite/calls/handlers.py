@@ -122,7 +122,7 @@ async def claim_not_due(bench: Bench) -> Operations:
 
 
 async def deadline(bench: Bench, task_id: str) -> Operations:
-    return await bench.measure(bench.handlers.timers.deadline_due(task_id, bench.group, "-", utc_now()))
+    return await bench.measure(bench.handlers.due.deadline_due(task_id, bench.group, "-", utc_now()))
 
 
 @budget("deadline message due", "deadline message due")
