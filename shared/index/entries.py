@@ -193,7 +193,7 @@ class Index:
         """Schedules a sweep of the namespace for tomorrow."""
         partition = keys.index_partition(namespace)
         due = _next_sweep(self._runtime.now(), partition)
-        await self._expiry.plan(due, keys.INDEX_SWEEP, (partition,), {"namespace": namespace})
+        await self._expiry.schedule(due, keys.INDEX_SWEEP, (partition,), {"namespace": namespace})
 
     async def namespace_row(self, namespace: str) -> Row | None:
         """Returns the row that lists a namespace, if there is one."""

@@ -98,7 +98,7 @@ class ExpiryStore:
 
     async def task(self, task_id: str, task_group_id: str, expires: datetime) -> None:
         """Schedules the deletion of a single task that no sweep of its group deletes."""
-        await self.plan(expires, "task", (task_id, task_group_id), {"taskGroupId": task_group_id})
+        await self.schedule(expires, "task", (task_id, task_group_id), {"taskGroupId": task_group_id})
 
     async def tasks(self, task_group_id: str, failed: Collection[str], others: Collection[str]) -> None:
         """Schedules the deletion of tasks that a sweep leaves behind, as `task` does: soon, or after a back-off if they
@@ -113,7 +113,7 @@ class ExpiryStore:
     async def group(self, task_group_id: str, expires: datetime) -> None:
         """Schedules a sweep of a group: its tasks go that have expired by then, and with the last one the group. It is
         due again for as long as the group is there."""
-        await self.plan(expires, keys.SWEPT_GROUP, (task_group_id,), {})
+        await self.schedule(expires, keys.SWEPT_GROUP, (task_group_id,), {})
 
     async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> None:
         """Schedules a sweep of a new group as `group` does, and the deletion of the row `listed` in the list of groups,
@@ -124,7 +124,7 @@ class ExpiryStore:
     async def worker(self, task_queue_id: str, worker_group: str, worker_id: str, expires: datetime) -> None:
         """Schedules the deletion of a worker; its own row says whether it has been seen since."""
         words = (keys.pool(task_queue_id), worker_group, worker_id)
-        await self.plan(expires, "worker", words, {"taskQueueId": task_queue_id})
+        await self.schedule(expires, "worker", words, {"taskQueueId": task_queue_id})
 
     async def new_artifact(self, task_id: str, run_id: int, name: str, expires: datetime) -> Scheduled | None:
         """Schedules the deletion of an artifact that expires before its task. Returns what to roll back, or None if it
@@ -132,12 +132,12 @@ class ExpiryStore:
         words, values = (task_id, str(run_id), digest_of(name)), {"name": name}
         scheduled = await self._create_deletion(expires, "artifact", words, values)
         if scheduled is None:
-            await self.plan(expires, "artifact", words, values)
+            await self.schedule(expires, "artifact", words, values)
         return scheduled
 
     async def upload(self, task_id: str, run_id: int, name: str, until: datetime) -> None:
         """Schedules the commit (not the deletion) of an upload once its URL has expired: a resolution may miss it."""
-        await self.plan(until, "upload", (task_id, str(run_id), digest_of(name)), {"name": name})
+        await self.schedule(until, "upload", (task_id, str(run_id), digest_of(name)), {"name": name})
 
     async def id_token(self, fingerprint: str, expires: datetime) -> datetime:
         """Records the exchange of an ID token that is still valid, and returns when the token was first exchanged: now,
@@ -158,9 +158,9 @@ class ExpiryStore:
 
     async def strays(self, task_id: str, expires: datetime) -> None:
         """Schedules a search for blobs that were uploaded for a task after its deletion."""
-        await self.plan(expires, "strays", (task_id,), {})
+        await self.schedule(expires, "strays", (task_id,), {})
 
-    async def plan(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
+    async def schedule(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
         """Schedules a deletion for the hour in which it may happen."""
         await self._upsert(self.bucket(expires), keys.expiring(kind, *words), values)
 

@@ -142,7 +142,7 @@ async def _deletion(records: Records, task: Task, repairs: TaskRepairs) -> list[
         return []
     if await _is_scheduled(records, task.expires, own):
         return []
-    return [Finding("it would never be deleted", repairs.plan(sweep))]
+    return [Finding("it would never be deleted", repairs.schedule_deletion(sweep))]
 
 
 async def _is_scheduled(records: Records, expires: datetime, key: str) -> bool:

@@ -44,7 +44,7 @@ class TaskRepairs:
         claim = PutClaim(task_id=task.task_id, run_id=task.last_run_id, taken_until=until, started=started)
         return self._unless_changed(lambda: self._records.messages.put_claim(claim))
 
-    def plan(self, group: Group | None) -> Repair:
+    def schedule_deletion(self, group: Group | None) -> Repair:
         """Returns a repair that schedules the task's deletion: by a sweep of its group if it is a member, or by a row
         of its own."""
         task, expiry = self._task, self._records.expiry

@@ -283,7 +283,7 @@ class ClientAccounts:
         if record.delete_on_expiration:
             due = max(record.expires, self._runtime.now())
             words, values = (row_key(record.client_id),), {"clientId": record.client_id}
-            await self._expiry.plan(due, "client", words, values)
+            await self._expiry.schedule(due, "client", words, values)
 
     async def _described(self, record: ClientRecord) -> dict[str, Any]:
         roles = await self._keyring.roles()

@@ -205,7 +205,7 @@ class DirectoryStore:
                 return self._remembered(kind, before)
             if before is None:
                 due = max(after.expires, self._now())
-                await self._expiry.plan(due, kind, tuple(name.split("/")), {})
+                await self._expiry.schedule(due, kind, tuple(name.split("/")), {})
             values = {_NAME[kind]: name, **_COLUMNS.encode(after)}
             operation = Create(keys.listed(name), values) if row is None else Merge(row.key, values, row.etag)
             if await try_transact(self._tables, keys.DIRECTORY, kind, [operation]) is not None:

@@ -17,7 +17,7 @@ from shared.base.errors import InsufficientScopes
 from shared.base.vault import Vault
 from shared.runtime import Runtime
 from shared.store.expiring import ExpiryStore
-from shared.store.interface import Page, Tables
+from shared.store.interface import MAX_PAGE, Page, Tables
 from tests.parts.twin import MemoryStorage
 
 OLD_KEY = base64.urlsafe_b64encode(b"o" * 32).decode()
@@ -45,19 +45,8 @@ class ShortPages:
         self._tables = tables
         self._size = size
 
-    async def query(
-        self,
-        table: str,
-        partition: str,
-        *,
-        start: str,
-        end: str,
-        limit: int = 1000,
-        select: Sequence[str] | None = None,
-    ) -> Page:
-        return await self._tables.query(
-            table, partition, start=start, end=end, limit=min(limit, self._size), select=select
-        )
+    async def query(self, *place: str, limit: int = MAX_PAGE, **given: Any) -> Page:
+        return await self._tables.query(*place, limit=min(limit, self._size), **given)
 
 
 def process(twin: MemoryStorage, keys: Sequence[str] = (KEY,), *, page_size: int = 1000) -> Deployment:

@@ -21,7 +21,7 @@ def lines_of(*paths: str) -> int:
     return sum(path.read_bytes().count(b"\n") for path in files if path.is_file())
 
 
-@pytest.mark.parametrize(("paths", "most"), [(WORKER, 2_499), (PRODUCT, 29_954), (TESTS, 68_260), (ALL, 153_680)])
+@pytest.mark.parametrize(("paths", "most"), [(WORKER, 2_499), (PRODUCT, 29_954), (TESTS, 68_255), (ALL, 153_675)])
 def test_no_part_grows(paths: tuple[str, ...], most: int) -> None:
     """No part has more lines than its bar; a change that adds takes away as much, or says why not."""
     assert 0 < lines_of(*paths) <= most

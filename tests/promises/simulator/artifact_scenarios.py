@@ -275,6 +275,6 @@ async def expire_artifacts(world: World) -> None:
 
 
 @_scenario(about_to_expire)
-async def erase(world: World) -> None:
+async def expire_task(world: World) -> None:
     """Runs the expiry job, which deletes a task with everything that belongs to it."""
     await world.services.expiration.run(600)

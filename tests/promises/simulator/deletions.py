@@ -163,7 +163,7 @@ async def create_other_kind(world: World, services: Services) -> None:
     await services.artifacts.creation.create_or_find(A, 0, wanted)
 
 
-async def read_one(world: World, services: Services) -> None:
+async def read_artifact(world: World, services: Services) -> None:
     """Calls getArtifact."""
     reading = services.artifacts.reading
     await reading.url(await reading.find(A, 0, EARLY, everybody))
@@ -239,7 +239,7 @@ _TASK: dict[str, tuple[Party, set[str]]] = {
     "it is read": (read_task, _GONE),
     "its group is listed": (list_group, {"ok"}),
     "its group is sealed": (seal, {"ok"}),
-    "its content is read": (read_one, {"ResourceExpired", "ResourceNotFound"}),
+    "its content is read": (read_artifact, {"ResourceExpired", "ResourceNotFound"}),
     "another run of the job": (job, {"ok"}),
 }
 
@@ -284,7 +284,7 @@ MEETINGS = [
         {
             "it is created again": (create_artifact, {"ok"}),
             "it is created again, for a direct upload": (create_other_kind, {"ok"}),
-            "it is read": (read_one, {"ResourceExpired", "ResourceNotFound"}),
+            "it is read": (read_artifact, {"ResourceExpired", "ResourceNotFound"}),
             "its run is reported": (report, {"ok"}),
             "another run of the job": (job, {"ok"}),
         },
