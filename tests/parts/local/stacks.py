@@ -1,12 +1,15 @@
 """What tests of the stack share: a tiny app, free ports, and waiting."""
 
 import fcntl
+import json
 import os
 import random
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tools.local.ports import SPAN, Ports, is_free
 
@@ -31,6 +34,13 @@ def tiny_app(folder: Path) -> Path:
     (folder / "function_app.py").write_text(_APP)
     (folder / "host.json").write_text('{"version": "2.0", "extensions": {"http": {"routePrefix": ""}}}')
     return folder
+
+
+def answer_of(port: int) -> dict[str, Any]:
+    """Returns what the tiny app says of its process and its settings."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/pid", timeout=10) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
 
 
 def free_ports(hosts: int = 1) -> Ports:

@@ -1,20 +1,17 @@
 """The commands of ./dev, run as a user does."""
 
-import json
 import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.parts.local.stacks import free_ports, is_running, tiny_app, wait
+from tests.parts.local.stacks import answer_of, free_ports, is_running, tiny_app, wait
 from tools.local import state
 from tools.local.state import ProcessIdentity, StackState
 
@@ -53,12 +50,6 @@ def _processes(port: int) -> dict[str, ProcessIdentity]:
     return {"supervisor": running.supervisor, **running.children}
 
 
-def _get(port: int) -> dict[str, Any]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/pid", timeout=10) as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
-
-
 @pytest.mark.large
 def test_detached_from_up_to_down(app: Path, port: int) -> None:
     """One stack, to save time, goes through up --detach, env, logs, restart-host, up again, down, down again."""
@@ -92,9 +83,9 @@ def test_detached_from_up_to_down(app: Path, port: int) -> None:
     assert re.search(r"^stack +\| The API is at", _dev("logs", port).stdout, re.MULTILINE)
     assert values["TASKCLUSTER_ACCESS_TOKEN"] not in _dev("logs", port).stdout
 
-    before = _get(port)["pid"]
+    before = answer_of(port)["pid"]
     _dev("restart-host", port)
-    assert _get(port)["pid"] != before
+    assert answer_of(port)["pid"] != before
     assert _processes(port)["supervisor"] == processes["supervisor"]
 
     assert "already runs" in _dev("up", port, "--detach", "--app-dir", app, code=1).stderr

@@ -4,14 +4,12 @@ import json
 import os
 import shutil
 import threading
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.parts.local.stacks import free_ports, tiny_app
+from tests.parts.local.stacks import answer_of, free_ports, tiny_app
 from tools.local import appsettings, state
 from tools.local.child import ChildError
 from tools.local.ports import Ports, PortTakenError
@@ -28,12 +26,6 @@ def ports() -> Iterator[Ports]:
     ports = free_ports(hosts=2)
     yield ports
     shutil.rmtree(state.folder(ports.api), ignore_errors=True)
-
-
-def _get(port: int) -> dict[str, Any]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/pid", timeout=10) as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
 
 
 @pytest.mark.large
@@ -78,7 +70,7 @@ def test_which_settings_win(app: Path, ports: Ports, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CLAIM_TIMEOUT_SECONDS", "7")
     monkeypatch.setenv("TASKCLUSTER_ROOT_URL", "http://another-stack")
     with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
-        seen = _get(ports.api)
+        seen = answer_of(ports.api)
         assert seen["CLAIM_TIMEOUT_SECONDS"] == "7"
         assert seen["ROOT_ACCESS_TOKEN"] == stack.environment["TASKCLUSTER_ACCESS_TOKEN"] == "from-file"
         assert seen["STORAGE_CONNECTION_STRING"] == stack.azurite.connection_string

@@ -9,7 +9,7 @@ from taskgraph.util import taskcluster as tools
 from tests.parts.local.stacks import free_ports
 from tests.promises.clients.deployment import Deployment
 from tests.promises.host.conftest import QUICK
-from tests.promises.host.events import SUBSCRIPTION
+from tests.promises.host.events import SUBSCRIPTION, Events
 from tools.local import state
 from tools.local.stack import Stack, StackOptions
 
@@ -26,6 +26,14 @@ def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
             yield Deployment.of(stack)
     finally:
         shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
+
+
+@pytest.fixture
+def events(deployment: Deployment) -> Iterator[Events]:
+    """Yields what the deployment publishes from now on."""
+    received = Events(deployment.service_bus)
+    yield received
+    received.close()
 
 
 @pytest.fixture(scope="package")

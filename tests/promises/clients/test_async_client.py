@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -28,13 +28,6 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 def queue(deployment: Deployment, session: aiohttp.ClientSession) -> Any:
     """Returns the client as root."""
     return taskcluster.aio.Queue(deployment.options(deployment.root), session=session)
-
-
-@pytest.fixture
-def events(deployment: Deployment) -> Iterator[Events]:
-    received = Events(deployment.service_bus)
-    yield received
-    received.close()
 
 
 def with_credentials(deployment: Deployment, session: aiohttp.ClientSession, given: dict[str, str]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +31,6 @@ CREATED = {*BUILDS, *TESTS, PACKAGE, INDEXING}
 def graph(deployment: Deployment, tmp_path: Path) -> Graph:
     """Returns a graph whose decision task is completed."""
     return Graph.decided(deployment, tmp_path / "sample")
-
-
-@pytest.fixture
-def events(deployment: Deployment) -> Iterator[Events]:
-    received = Events(deployment.service_bus)
-    yield received
-    received.close()
 
 
 def run(graph: Graph, worker_type: str, *labels: str) -> None:

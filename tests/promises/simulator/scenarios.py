@@ -160,8 +160,7 @@ async def claim_after_expiry(world: World) -> None:
 @_scenario(running_without_retries, is_idempotent=False)
 async def exhaust_by_claim(world: World) -> None:
     """Claims in the same situation without a retry left."""
-    await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
-    await world.claim()
+    await claim_after_expiry(world)
 
 
 @_scenario(running)
@@ -333,8 +332,7 @@ async def claim_due(world: World) -> None:
 @_scenario(running_without_retries)
 async def claim_due_without_retries(world: World) -> None:
     """Handles the claim message of a worker that has died, when no retry is left."""
-    await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
-    await world.claim_expired(A)
+    await claim_due(world)
 
 
 @_scenario(a_runs_b_waits)
@@ -363,19 +361,13 @@ async def resolved_due(world: World) -> None:
 @_scenario(a_runs_two_wait)
 async def resolved_due_in_both_places(world: World) -> None:
     """Handles a resolution that frees a dependent of the same group, and one of another."""
-    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
-    await world.clock.sleep(2)
-    for body, _ in world.messages(RESOLVED_QUEUE):
-        await world.resolved_due_here(body)
+    await resolved_due(world)
 
 
 @_scenario(running)
 async def resolved_due_last(world: World) -> None:
     """Handles the resolution of the last task of a group."""
-    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
-    await world.clock.sleep(2)
-    for body, _ in world.messages(RESOLVED_QUEUE):
-        await world.resolved_due_here(body)
+    await resolved_due(world)
 
 
 def _here(prepare: Step) -> Step:
@@ -398,8 +390,7 @@ async def report_and_follow(world: World) -> None:
 @_scenario(_here(a_runs_two_wait))
 async def report_and_follow_in_both_places(world: World) -> None:
     """Reports a task; the same process frees a dependent of the same group, and one of another."""
-    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
-    await world.services.following.finish(60)
+    await report_and_follow(world)
 
 
 @_scenario(_here(running))
@@ -419,8 +410,7 @@ async def cancel_and_follow(world: World) -> None:
 @_scenario(_here(running_without_retries))
 async def claim_due_and_follow(world: World) -> None:
     """Handles the claim message of a dead worker without retries left; the same process follows the resolution up."""
-    await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
-    await world.claim_expired(A)
+    await claim_due(world)
     await world.services.following.finish(60)
 
 

@@ -109,11 +109,19 @@ async def resolved_indexed(bench: Bench) -> Operations:
     return await bench.measure(bench.resolved_due(await bench.completed(routes=routes)))
 
 
-@budget("claim message due", "claim message due")
-async def claim_due(bench: Bench) -> Operations:
-    task_id = await bench.running()
+async def claim_expired(bench: Bench, task_id: str) -> Operations:
     bench.ahead = CLAIM_TIMEOUT + timedelta(seconds=1)
     return await bench.measure(await bench.claim_due(task_id))
+
+
+@budget("claim message due", "claim message due")
+async def claim_due(bench: Bench) -> Operations:
+    return await claim_expired(bench, await bench.running())
+
+
+@budget("claim message due, without a retry left", "claim message due … without a retry left")
+async def claim_due_without_retries(bench: Bench) -> Operations:
+    return await claim_expired(bench, await bench.running(retries=0))
 
 
 @budget("claim message due, of a claim that was renewed", NOT_DUE)
