@@ -29,6 +29,9 @@ PROCESSES = 4
 QUICK_PROCESSES = 2
 """Processes of a quick run, in which few tests wait. Each further process would import all modules again."""
 
+LONG = ("--timeout", "1800", "--no-loadscope-reorder")
+"""Options of pytest with large tests: pytest-xdist would begin those last that take half an hour."""
+
 ALL_TESTS = "ALL_TESTS"
 """Variable that tells tests/selection.py that random choices may differ from run to run."""
 
@@ -55,11 +58,9 @@ def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
     given = [argument for argument in arguments if argument not in ("--all", "--coverage")]
     processes = QUICK_PROCESSES if "--quick" in given else PROCESSES
     pytest = ["pytest", *([] if _names(given, "-n") else ["-n", str(processes)])]
-    pytest += [*([] if _names(given, "--dist") else ["--dist", "loadgroup"]), *given]
+    pytest += [*(LONG if everything else ()), *([] if _names(given, "--dist") else ["--dist", "loadgroup"]), *given]
     if not everything and not _names(given, "-m"):
         pytest += ["-m", "not large"]
-    elif everything and not any(word.startswith("--timeout") for word in given):
-        pytest += ["--timeout", "1800"]
     checks = [
         ("Lint", ["ruff", "check"]),
         ("Encodings", ["ruff", "check", "--preview", "--select", "PLW1514"]),  # files open alike in every locale

@@ -49,14 +49,11 @@ class Bug:
         before, _, _ = self.source.partition(self.old)
         lines = len(before.splitlines()) + len(self.old) - len(self.old.lstrip("\n"))
         line = lines + (not before or before.endswith("\n"))
-        return next(name for name, node in _functions(ast.parse(self.source)) if node.lineno <= line <= _end(node))
+        functions = _functions(ast.parse(self.source))
+        return next(name for name, node in functions if node.lineno <= line <= (node.end_lineno or 0))
 
 
 BUGS = [Bug(**each) for each in json.loads((Path(__file__).parent / "planted.json").read_text())]
-
-
-def _end(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno
 
 
 def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -199,14 +196,16 @@ class Planted:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the plugin's options."""
     parser.addoption("--planted", metavar="WORDS", help="plant each bug with these words in its name")
+    parser.addoption("--kinds", default="", help="plant bugs of these kinds alone")
     parser.addoption("--plant", metavar="NAME", help="plant one bug")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the plugin if an option asks for it."""
-    words, name = config.getoption("--planted"), config.getoption("--plant")
+    words, name, kinds = (config.getoption(option) for option in ("--planted", "--plant", "--kinds"))
     if words is not None:
-        config.pluginmanager.register(Planting([bug for bug in BUGS if words in bug.name]))
+        chosen = [bug for bug in BUGS if words in bug.name and (not kinds or bug.kind in kinds.split())]
+        config.pluginmanager.register(Planting(chosen))
     for bug in BUGS:
         if bug.name == name:
             config.pluginmanager.register(Planted(bug))

@@ -59,10 +59,6 @@ async def _edge(world: World, required: str, dependent: str, place: str) -> None
 IN_PLACE = pytest.mark.parametrize("place", ["in the group", "of another group"])
 
 
-def _deadlines(world: World, task_id: str) -> int:
-    return sum(body["taskId"] == task_id for body, _ in world.messages(DEADLINE_QUEUE))
-
-
 SMALL_PAGE = 5
 """Number of edges of a page in tests with many pages."""
 
@@ -223,7 +219,7 @@ def test_deadline_message_goes_last() -> None:
             await world.drain(30)
 
         world.run(story())
-        assert _deadlines(world, A) == (skip[0] <= 0), number
+        assert sum(body["taskId"] == A for body, _ in world.messages(DEADLINE_QUEUE)) == (skip[0] <= 0), number
 
 
 def test_deadline_message_of_a_rerun_goes_with_the_resolution_of_the_rerun() -> None:

@@ -12,6 +12,7 @@ from shared.store import keys
 from tools.local.chaos.graphs import Planned
 
 WATCHED_TABLES = (keys.TASKS, keys.GROUPS, keys.POOLS)
+_OF_GROUPS = {keys.GROUP, keys.DUE, "number", "scheduler"}
 ARTIFACT_CONTAINERS = (keys.PUBLIC, keys.PRIVATE)
 
 
@@ -54,7 +55,7 @@ def _may_stay(table: str, partition: str, key: str, tasks: Mapping[str, Planned]
         edge = tasks.get(dependent)
         return edge is not None and required in edge.dependencies and partition == edge.task_group_id
     if table == keys.GROUPS:
-        return kind in {keys.GROUP, "scheduler"} and partition in {task.task_group_id for task in tasks.values()}
+        return kind in _OF_GROUPS and partition in {task.task_group_id for task in tasks.values()}
     return kind in {keys.POOL, "worker", keys.RETURNED}
 
 
