@@ -236,16 +236,13 @@ def some_cases(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
     Each endpoint that a test proves has a case. Large tests are left to the expression that a run chooses by.
     """
-    tests = groupby((item for item in items if not _is_large(item)), _test_of)
+    small = (item for item in items if not _is_large(item))
+    tests = groupby(small, lambda item: (item.nodeid.partition("[")[0], endpoints_of(item)))
     cases = [(test, _few(list(group), CASES, test)) for (test, _), group in tests]
     modules = groupby((each for each in cases if not endpoints_of(each[1][0])), lambda case: case[0].partition("::")[0])
     taken = {item for name, group in modules for _, few in _few(list(group), TESTS, name) for item in few}
     taken |= {item for _, few in cases if endpoints_of(few[0]) for item in few}
     return [item for item in items if item in taken or _is_large(item)]
-
-
-def _test_of(item: pytest.Item) -> tuple[str, list[str]]:
-    return item.nodeid.partition("[")[0], endpoints_of(item)
 
 
 def _few(group: Sequence[T], parts: Mapping[str, int], name: str) -> list[T]:

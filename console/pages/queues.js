@@ -10,7 +10,7 @@ import { Empty, Loaded } from "../parts/feedback.js";
 import { Time } from "../parts/states.js";
 import { columnOf, Table } from "../parts/table.js";
 
-/** @typedef {import("../core/types").TaskQueueState} Row */
+/** @typedef {Omit<import("../core/types").TaskQueueState, "stalled"> & {stalled: keyof typeof STALLED | undefined}} Row */
 
 /** So many workers of a task queue are counted. */
 const MOST_WORKERS = 1000;
@@ -34,7 +34,7 @@ export default function QueuesPage({ params, query }) {
         class: "wide",
         sort: ({ taskQueueId }) => taskQueueId,
       }),
-      column("stalled", "State", ({ stalled }) => stalled && html`<strong class="state failed" title=${stalled.message}>starved: ${STALLED[stalled.reason]}</strong>`, { sort: (row) => (row.stalled ? -1e9 : 0) - row.pendingTasks }), // prettier-ignore
+      column("stalled", "State", ({ stalled }) => stalled && html`<strong class="state failed">starved: ${STALLED[stalled]}</strong>`, { sort: (row) => (row.stalled ? -1e9 : 0) - row.pendingTasks }), // prettier-ignore
       column("pending", "Pending", (row) => row.pendingTasks.toLocaleString(), number((row) => row.pendingTasks)), // prettier-ignore
       column("oldest", "Oldest pending", (row) => row.oldestPending && html`<${Time} at=${row.oldestPending} now=${now} />`, { sort: (row) => (row.oldestPending ? -Date.parse(row.oldestPending) : -Infinity) }), // prettier-ignore
       column("claimed", "Running", (row) => row.claimedTasks.toLocaleString(), number((row) => row.claimedTasks)), // prettier-ignore
@@ -70,6 +70,8 @@ function WorkerCounts({ row: { workers, quarantinedWorkers, claimedTasks, lastDa
   return html`${workers.toLocaleString()}${workers >= MOST_WORKERS && "+"}${about.length > 0 && html` <span class="reason">${about.join(", ")}</span>`}`;
 }
 
-/** @param {AbortSignal} signal */
+/** Without the text that says for how long tasks have waited, and so changes. @param {AbortSignal} signal */
 const read = async (signal) =>
-  /** @type {Row[]} */ ((await gather(listTaskQueueStates({ signal }), "taskQueues")).items);
+  (await gather(listTaskQueueStates({ signal }), "taskQueues")).items.map(
+    (row) => /** @type {Row} */ ({ ...row, stalled: row.stalled?.reason }),
+  );

@@ -45,10 +45,6 @@ def entry(world: World, path: str, days: float = 3) -> IndexEntry:
     return IndexEntry(path=path, task_id=world.slugid(), rank=0, data={}, expires=now + timedelta(days=days), at=now)
 
 
-def in_namespace(namespace: str, key: str) -> tuple[str, str]:
-    return keys.index_partition(namespace), key
-
-
 async def change(world: World, place: tuple[str, str], operation: Operation) -> None:
     await world.memory.storage.tables.transact(keys.INDEX, place[0], [operation])
 
@@ -76,7 +72,7 @@ def test_a_namespace_that_is_lost_is_found_and_listed_again(lost: str, found: se
     async def story() -> None:
         await world.services.index.insert(entry(world, PATH))
         parent, _, name = lost.rpartition(".")
-        place = in_namespace(parent, keys.index_namespace(name))
+        place = (keys.index_partition(parent), keys.index_namespace(name))
         await change(world, place, Delete(place[1]))
         findings = await inspected(world)
         assert set(findings) == found

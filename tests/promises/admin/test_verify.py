@@ -13,15 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tests.promises.admin.conftest import FRONT
 from tests.promises.admin.operators import Operator
 from tools.admin.verification import CHECKS
-from tools.admin.verification.core import Check, Deployment, run
+from tools.admin.verification.core import Deployment, run
 from tools.local.stack import Stack
 
 EXPECTED = {check.name for check in CHECKS if check.emulated}
 """Checks whose result the local stack is known to differ in."""
-
-
-def _named(*names: str) -> list[Check]:
-    return [check for check in CHECKS if check.name in names]
 
 
 def test_the_local_stack_is_as_assumed_but_for_what_is_named(operator: Operator) -> None:
@@ -52,10 +48,10 @@ def test_a_difference_ends_with_code_1_and_its_name(operator: Operator) -> None:
 
 def test_nothing_of_the_checks_is_left(stack: Stack) -> None:
     with Deployment(stack.environment) as deployment:
-        list(run(deployment, _named("receipts-change", "keys-sort-by-code", "blocks-commit-once", "default-rule")))
+        names = {"receipts-change", "keys-sort-by-code", "blocks-commit-once", "default-rule"}
+        list(run(deployment, [check for check in CHECKS if check.name in names]))
         suffix = deployment.suffix
-        names = [queue.name for queue in deployment.queues.list_queues()]
-        assert any(suffix in name for name in names)
+        assert any(suffix in queue.name for queue in deployment.queues.list_queues())
     with Deployment(stack.environment) as after:
         found = [each.name for service in (after.queues.list_queues(), after.tables.list_tables()) for each in service]
         found += [each.name for each in after.blobs.list_containers()]

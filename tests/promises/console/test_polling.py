@@ -25,6 +25,13 @@ Object.defineProperty(document, "hidden", { get: () => hidden });
 """
 """Pauses of two seconds and more take no time, and are written down; the test says whether the tab is hidden."""
 
+_WAITING = """
+const row = { taskQueueId: "a/b", pendingTasks: 1, claimedTasks: 0, workers: 0, quarantinedWorkers: 0 };
+let minutes = 5;
+globalThis.fetch = async () => Response.json({
+  taskQueues: [{ ...row, stalled: { reason: "no-worker", message: `The oldest for ${minutes++} min.` } }],
+});
+"""
 _LONGEST = 60_000
 _LAST = 8
 """More than any page has readers: each of them is among so many pauses."""
@@ -32,7 +39,7 @@ _RESTS = f"() => pauses.length > {_LAST} && pauses.slice(-{_LAST}).every((pause)
 
 
 _READ = """
-/ /tasks/groups/{group} /tasks/{pending} /provisioners /auth/clients
+/ /tasks/groups/{group} /tasks/{pending} /auth/clients
 /provisioners/{provisioner}/worker-types/linux /provisioners/{provisioner}/worker-types/linux/workers/{worker}
 """
 
@@ -48,6 +55,12 @@ def test_a_page_on_which_nothing_changes_reads_once_a_minute_in_the_end(
         "worker": f"{WORKER_GROUP}/worker-2",
     }
     page = open_page(path.format(**names), script=_HURRY)
+    page.wait_for_function(_RESTS)
+
+
+def test_that_tasks_go_on_waiting_is_no_change(open_page: OpenPage) -> None:
+    page = open_page("/provisioners", script=_HURRY + _WAITING)
+    expect(page.get_by_text("starved: no worker")).to_be_visible()
     page.wait_for_function(_RESTS)
 
 

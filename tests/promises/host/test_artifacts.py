@@ -29,12 +29,8 @@ def test_the_answers_say_how_to_go_on(run: Run) -> None:
         assert (answer["storageType"], answer["contentType"]) == (storage_type, "text/plain")
     for storage_type in ("reference", "link", "error"):
         assert answers[storage_type] == {"storageType": storage_type}
-    lives = [_seconds_from_now(answers[name]["expires"]) for name in ("s3", "azure")]
-    assert [round(life / 60) for life in lives] == [45, 30]
-
-
-def _seconds_from_now(date: str) -> float:
-    return (parse_date(date) - parse_date(in_future(0))).total_seconds()
+    lives = [parse_date(answers[name]["expires"]) - parse_date(in_future(0)) for name in ("s3", "azure")]
+    assert [round(life.total_seconds() / 60) for life in lives] == [45, 30]
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,8 @@ def life() -> Iterator[Life]:
         try:
             with Stack.start(options) as stack:
                 deployment = Deployment.of(stack)
-                eventually(lambda: "telemetry is exported" in host_log(deployment))
+                logs = deployment.logs.glob
+                eventually(lambda: any("telemetry is exported" in log.read_text() for log in logs("host-*.log")))
                 yield Life(deployment, collector, one_task(deployment))
         finally:
             shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
@@ -93,11 +94,6 @@ def call(deployment: Deployment, method: str, *args: Any) -> Any:
     outcome = deployment.python(method, *args, credentials=deployment.root, service="Queue")
     assert outcome.status == 200, outcome
     return outcome.body
-
-
-def host_log(deployment: Deployment) -> str:
-    """Returns what the hosts have logged."""
-    return "".join(path.read_text() for path in deployment.logs.glob("host-*.log"))
 
 
 def metrics_url(deployment: Deployment, credentials: Credentials) -> str:
