@@ -26,7 +26,7 @@ ENGINES = (
     "tests/parts/properties/test_state_machine.py",
 )
 """The tests that go through all cases of a kind by themselves, instead of telling one story each."""
-ENGINES_HOLD = "order age condition"
+ENGINES_HOLD = "order age condition"  # kinds of bugs; figures and ranges have stories of their own
 NOT_CAUGHT = 1
 UNKNOWN = 2
 
@@ -38,7 +38,7 @@ def named(words: str) -> list[dict[str, str]]:
 
 def main(words: str | None, *, every: bool, engines: bool, tests: Sequence[str]) -> int:
     """Plants the bug of that name, or with `every` all of these; the exit code is 0 if all are caught."""
-    bugs = named(words or "")
+    bugs = [bug for bug in named(words or "") if not engines or bug["kind"] in ENGINES_HOLD.split()]
     if words is None and not every and not engines:
         for bug in bugs:
             print(f"{bug['kind']}: {bug['name']} ({bug['file']})")

@@ -14,9 +14,9 @@ def test_all_bugs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.count("\n") == len(planting.named(""))
 
 
-@pytest.mark.parametrize("words", ["no such bug", "the "])
-def test_words_that_name_no_bug_or_several_are_refused(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert planting.main(words, every=False, engines=False, tests=()) == planting.UNKNOWN
+@pytest.mark.parametrize(("words", "engines"), [("no such bug", False), ("the ", False), ("the gauges never", True)])
+def test_words_for_no_bug_or_several_are_refused(words: str, engines: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    assert planting.main(words, every=False, engines=engines, tests=()) == planting.UNKNOWN
     assert "bugs have" in capsys.readouterr().err
 
 

@@ -12,7 +12,7 @@ from shared.store import keys
 from tools.local.chaos.graphs import Planned
 
 WATCHED_TABLES = (keys.TASKS, keys.GROUPS, keys.POOLS)
-_OF_GROUPS = {keys.GROUP, keys.DUE, "number", "scheduler"}
+_OF_GROUPS = {keys.GROUP, keys.DUE, "number", "scheduler"}  # kinds of rows of a group itself
 ARTIFACT_CONTAINERS = (keys.PUBLIC, keys.PRIVATE)
 
 
